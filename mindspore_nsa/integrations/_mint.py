@@ -2,8 +2,10 @@
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Parameter, Tensor, ops
 from mindspore.common.initializer import Normal, initializer
+
+from ..ops._in_place import is_view
 
 
 def arange(start, end=None, step=1, *, dtype=None):
@@ -132,16 +134,29 @@ def detach(self):
     return ops.stop_gradient(self)
 
 
+def _written(tensor, values):
+    """The Tensor with new values: MindSpore's copy_ writes to no view on a CPU."""
+    if isinstance(tensor, Parameter):
+        tensor.set_data(values)
+    elif is_view(tensor):
+        tensor[...] = values
+    else:
+        tensor.copy_(values)
+    return tensor
+
+
 def mul_(self, other):
     """Tensor.mul_, whose own leaves a Tensor as it is on a CPU, and gives the product."""
     wide = self.astype(ms.float32) if self.dtype == ms.bfloat16 else self
-    return self.copy_((wide * other).astype(self.dtype))
+    values = (wide * other).astype(self.dtype)
+    # Gradients go through copy_, which a Parameter has, too.
+    return self.copy_(values) if isinstance(self, Parameter) else _written(self, values)
 
 
 def fill_(self, value):
     """Tensor.fill_."""
-    self.set_data(ops.full(self.shape, value, dtype=self.dtype))
-    return self
+    value = value.item() if isinstance(value, Tensor) else value
+    return _written(self, Tensor(np.full(self.shape, value)).astype(self.dtype))
 
 
 def zero_(self):
@@ -151,5 +166,4 @@ def zero_(self):
 
 def normal_(self, mean=0.0, std=1.0):
     """Tensor.normal_."""
-    self.set_data(initializer(Normal(std, mean), self.shape, self.dtype).init_data())
-    return self
+    return _written(self, initializer(Normal(std, mean), self.shape, self.dtype).init_data())

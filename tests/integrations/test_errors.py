@@ -86,6 +86,26 @@ def test_served_functions_of_numbers_and_dimensions():
     np.testing.assert_allclose(_mint.rms_norm(Tensor(x), ones)[0].asnumpy(), want, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_served_functions_write_in_place(dtype):
+    """Through views, too, as MindFormers clears its losses; MindSpore refuses those of bfloat16."""
+    x = Tensor(np.ones((3, 4), np.float32)).astype(getattr(ms, dtype))
+    written = [x, ms.Parameter(x, name="p")]
+    if dtype == "float32":
+        written += [x[0], x[1]]
+    for tensor in written:
+        assert _mint.fill_(tensor, 2) is tensor and (tensor.float().asnumpy() == 2).all()
+        assert (_mint.mul_(tensor, 3).float().asnumpy() == 6).all()
+        drawn = _mint.normal_(tensor, 5.0, 0.1).float().asnumpy()
+        assert (np.abs(drawn - 5) < 1).all() and drawn.std() > 0
+        assert (_mint.zero_(tensor).float().asnumpy() == 0).all()
+    if dtype == "float32":
+        losses = Tensor(np.arange(1, 4, dtype=np.float32))
+        for loss in losses:
+            _mint.zero_(loss)
+        assert losses.asnumpy().tolist() == [0, 0, 0]
+
+
 def test_served_masks_have_gradients():
     x = Tensor(np.arange(1, 10, dtype=np.float32).reshape(3, 3))
     below, index = np.tri(3, dtype=np.float32), Tensor([[0], [2], [1]])
