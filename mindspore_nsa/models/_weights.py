@@ -40,7 +40,8 @@ def attention_parameters(layer, tensors, prefix=""):
         Dict of Parameters, float32, by the layer's names.
 
     Raises:
-        TypeError: If `tensors` is no dict.
+        TypeError: If `tensors` is no dict, or if a value is no Tensor or array of float16,
+            bfloat16, float32 or float64.
         ValueError: If a parameter is missing, has another shape, or is unknown to the layer.
 
     Examples:
@@ -63,13 +64,13 @@ def attention_parameters(layer, tensors, prefix=""):
     found = {}
     for full, value in tensors.items():
         if full.startswith(prefix):
-            found[_translated(full[len(prefix) :], own)] = _float32(value)
+            found[_translated(full[len(prefix) :], own)] = _float32(name, full, value)
     missing, unknown = sorted(own.keys() - found), sorted(found.keys() - own)
     if missing or unknown:
+        missed, others = (", ".join(names) or "none" for names in (missing, unknown))
         text = (
-            f"{name}: tensors must hold the layer's parameters with the prefix {prefix!r}, got "
-            f"none of {', '.join(missing) or 'no name'}, and beside them "
-            f"{', '.join(unknown) or 'nothing'}"
+            f"{name}: tensors must hold the layer's parameters with the prefix {prefix!r}, and no "
+            f"others; missing: {missed}; unknown: {others}"
         )
         if len(missing) == len(own):
             text += f"; prefixes of such parameters here: {_prefixes(tensors)}"
@@ -103,7 +104,19 @@ def _translated(name, own):
     return name
 
 
-def _float32(value):
+# Without their scales, numbers of 8 bits are other weights.
+_DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+def _float32(name, full, value):
+    if not hasattr(value, "dtype"):
+        fail_type(name, full, "a Tensor or an array", value)
+    dtype = str(value.dtype).rpartition(".")[2].lower()
+    if dtype not in _DTYPES:
+        raise TypeError(
+            f"{name}: {full} must be of dtype {', '.join(_DTYPES)}, got {dtype}; make one of these "
+            "of quantized weights and their scales first"
+        )
     if isinstance(value, Tensor):
         value = value.float().asnumpy()
     elif hasattr(value, "detach"):

@@ -145,6 +145,8 @@ def test_arguments_of_transformers():
 class _Torch:
     """A tensor of PyTorch that NumPy refuses as it is."""
 
+    dtype = "torch.bfloat16"
+
     def __init__(self, values):
         self.values = values
 
@@ -179,7 +181,7 @@ def test_wrong_checkpoints():
     own = {p.name: p for p in layer.get_parameters()}
     with pytest.raises(TypeError, match="tensors must be a dict"):
         models.attention_parameters(layer, [])
-    with pytest.raises(ValueError, match="got none of sinks, and beside them nothing"):
+    with pytest.raises(ValueError, match="missing: sinks; unknown: none"):
         models.attention_parameters(layer, {k: v for k, v in own.items() if k != "sinks"})
     many = {f"model.layers.{i}.attn.wq_a.weight": own["sinks"] for i in range(5)}
     text = "prefixes of such parameters here: 'model.layers.0.attn.', .*2.attn.' and 2 more$"
@@ -187,7 +189,19 @@ def test_wrong_checkpoints():
         models.attention_parameters(layer, many, "layers.0.")
     with pytest.raises(ValueError, match="parameters here: none$"):
         models.attention_parameters(layer, {}, "layers.0.")
-    with pytest.raises(ValueError, match="beside them more"):
+    with pytest.raises(ValueError, match="unknown: more"):
         models.attention_parameters(layer, {**own, "more": own["sinks"]})
     with pytest.raises(ValueError, match=r"sinks must be of shape \(4,\), got \(3,\)"):
         models.attention_parameters(layer, {**own, "sinks": np.zeros(3)})
+    # Weights of 8 bits would load as numbers, without the scales that stand beside them.
+    scaled = {**own, "o_a_proj.weight_scale_inv": np.ones((1, 1), np.float32)}
+    with pytest.raises(ValueError, match="missing: none; unknown: o_a_proj.weight_scale_inv"):
+        models.attention_parameters(layer, scaled)
+    for dtype in (np.uint8, np.int8, bool):
+        eight = {**own, "sinks": np.ones(own["sinks"].shape, dtype)}
+        with pytest.raises(
+            TypeError, match="sinks must be of dtype float16, .*, got (u?int8|bool)"
+        ):
+            models.attention_parameters(layer, eight)
+    with pytest.raises(TypeError, match="sinks must be a Tensor or an array"):
+        models.attention_parameters(layer, {**own, "sinks": [1.0]})
