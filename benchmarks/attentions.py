@@ -13,7 +13,7 @@ from mindspore_nsa import _native
 from mindspore_nsa.ops._layer import nsa_mix_branches
 
 from . import check, machine, peers, timing, workloads
-from .lengths import BUDGET, CALLS, LONG, NSA
+from .lengths import BUDGET, CALLS, NSA
 from .peers import DoesNotFit
 from .program import compiled, finished
 from .workloads import COUNT, SELECT, L, S
@@ -187,14 +187,14 @@ def _seconds(function):
     return time.perf_counter() - begin
 
 
-def time_of(functions, budget=BUDGET, long=LONG):
+def time_of(functions, budget=BUDGET):
     """name -> (median time, calls); the functions take turns.
 
-    The first call compiles, and counts only where it is so long that this does not matter. That of
-    NSA never does: it asks the system for the memory, which the others then find.
+    The first call compiles and asks the system for its memory, so it never counts.
     """
-    first = {name: _seconds(function) for name, function in functions.items()}
-    times = {name: [t] if t > long and name != NSA else [] for name, t in first.items()}
+    for function in functions.values():
+        function()
+    times = {name: [] for name in functions}
     for _ in range(CALLS):
         for name, function in functions.items():
             if not times[name] or sum(times[name]) + times[name][-1] <= budget:

@@ -41,6 +41,7 @@ def describe():
     """Name -> value of everything that a figure depends on."""
     import mindspore_nsa
     from mindspore_nsa import _native
+    from mindspore_nsa._version import commit
 
     return {
         "cpu": _cpu_model(),
@@ -48,6 +49,7 @@ def describe():
         "isa": _native.isa(),
         "threads": str(_native.num_threads()),
         "mindspore_nsa": mindspore_nsa.__version__,
+        "commit": commit(),
         **{name: _version(name) for name in ("mindspore", "numpy", "torch")},
         "python": platform.python_version(),
         "load": load(),
