@@ -1,20 +1,15 @@
 """Cases of the losses that train an indexer, against the attention that it picks for."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 
 from mindspore_nsa import _native
 from mindspore_nsa.testing.case import INPUTS, Case
 from mindspore_nsa.testing.dtypes import decode
 
-from . import check, peers, probe, timing
+from . import peers
 from .indexers import DIM, sparse_attention
-from .program import Program
-from .result import Result
-from .speed import SpeedCase, _gemm
-from .workloads import Workload, _draw, nbytes
+from .speed import SpeedCase
+from .workloads import Workload, _draw
 
 
 def _attention(tokens, dtype):
@@ -118,86 +113,27 @@ def _width(x):
     return _shape(x)[-1]
 
 
-@dataclass(frozen=True)
-class LossCase:
-    """A loss with its gradients, and, of the sparse one, the forward pass of its attention."""
-
-    name: str
-    operator: str
-    build: Callable
-    peer: Callable  # of its forward case
-    dtype: str
-    tokens: int
-    quick_tokens: int
-    limit: float | None = None  # of the attention's time
-
-    kind = "speed"
-    direction = "forward"
-    share = baseline_limit = None
-
-    def problem(self):
-        """Why the operator cannot be measured, or None."""
-        return check.problem(self.build, self.dtype, self.direction)
-
-    def run(self, settings):
-        """A `Result`."""
-        tokens = self.quick_tokens if settings.quick else self.tokens
-        workload = self.build(tokens, self.dtype)
-        program = Program(workload.forward)
-        size = settings.gemm_size
-        gemm, product = _gemm(size, self.dtype)
-        in_kernel, shown = [], {}
-
-        def ours():
-            program()
-            in_kernel.append(probe.kernel_seconds())
-
-        functions = {"gemm": product, "ours": ours}
-        if self.limit:
-            functions["attention"] = Program(sparse_attention(tokens, self.dtype).forward)
-        try:
-            functions["torch"] = self.peer(workload.forward)
-        except peers.DoesNotFit as reason:
-            shown["torch"] = str(reason)
-        times = timing.interleave(functions, settings.rounds, settings.peer_budget)
-        if "torch" in times:
-            shown["torch"] = timing.median_ratio(times["torch"], times["ours"])
-        work, seconds = workload.work["forward"], timing.median(times["ours"])
-        _native.reset_scratch_high_water()
-        program()
-        yardstick = "attention" if self.limit else "gemm"
-        result = Result.of(
-            self,
-            shape=workload.shape,
-            seconds=seconds,
-            kernel_seconds=timing.median(in_kernel),
-            rate=work / seconds / 1e9,
-            unit="GFLOP/s",
-            share=work / (2 * size**3) * timing.median_ratio(times["gemm"], times["ours"]),
-            share_of=f"gemm {gemm}",
-            share_of_rate=2 * size**3 / timing.median(times["gemm"]) / 1e9,
-            peers=shown,
-            bytes=nbytes(workload.forward.inputs) + _native.scratch_high_water(),
-            spread=timing.spread(timing.ratios(times["ours"], times[yardstick])),
-        )
-        if self.limit:
-            result.baseline = "attention"
-            result.baseline_ratio = timing.median_ratio(times["ours"], times["attention"])
-            result.baseline_limit = None if settings.quick else self.limit
-        return result
-
-
 def loss_cases():
-    """In float32 and bfloat16."""
+    """In float32 and bfloat16; the attention of the sparse one is measured beside it."""
+
+    def case(name, dtype, operator, build, peer, sizes, **given):
+        torch = peer and (lambda forward, _: peer(forward))
+        fields = (f"{name}_{dtype}", operator, build, dtype, "forward", *sizes)
+        return SpeedCase(*fields, peers=(), torch=torch, **given)
+
+    def reader(tokens, dtype, _):
+        return sparse_attention(tokens, dtype).forward
+
     sparse = ("SparseLightningIndexerGradKLLoss", sparse_kl_loss, peers.torch_sparse_kl_loss)
     dense = ("DenseLightningIndexerGradKLLoss", dense_kl_loss, peers.torch_dense_kl_loss)
-    log_sum = ("DenseLightningIndexerSoftmaxLse", softmax_lse)
+    log_sum = ("DenseLightningIndexerSoftmaxLse", softmax_lse, None)
+    compared = {"attention": reader, "baseline_limit": 0.8}
     return [
-        case
+        one
         for dtype in ("float32", "bfloat16")
-        for case in (
-            LossCase(f"sparse_kl_loss_{dtype}", *sparse, dtype, 32768, 2048, limit=0.8),
-            LossCase(f"dense_kl_loss_{dtype}", *dense, dtype, 8192, 1024),
-            SpeedCase(f"softmax_lse_{dtype}", *log_sum, dtype, "forward", 8192, 1024, peers=()),
+        for one in (
+            case("sparse_kl_loss", dtype, *sparse, (32768, 2048), **compared),
+            case("dense_kl_loss", dtype, *dense, (8192, 1024)),
+            case("softmax_lse", dtype, *log_sum, (8192, 1024)),
         )
     ]

@@ -3,21 +3,17 @@
 A text of `tokens` keys; the queries stand in its middle, where they cost what all cost on the mean.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from mindspore_nsa import _native
 from mindspore_nsa.reference import compressed_seq_len
 from mindspore_nsa.testing.case import Case
 
-from . import check, peers, probe, timing
+from . import peers
 from .counts import attention_flops
-from .program import Program
-from .result import Result
-from .speed import SpeedCase, _gemm
-from .workloads import L, S, Workload, _draw, _scale, nbytes
+from .speed import SpeedCase
+from .workloads import L, S, Workload, _draw, _scale
 
 QUERIES = 4096
 DIM = 128
@@ -122,72 +118,6 @@ def of_method(method):
     return build
 
 
-@dataclass(frozen=True)
-class IndexerCase:
-    """BlockIndexer of a method, and the attention that it feeds."""
-
-    name: str
-    method: Method
-    build: Callable
-    dtype: str
-    tokens: int = 32768
-    quick_tokens: int = 2048
-    limit: float = 0.15  # of the attention's time
-
-    kind = "speed"
-    operator = "BlockIndexer"
-    direction = "forward"
-    share = baseline_limit = None
-
-    def problem(self):
-        """Why the operator cannot be measured, or None."""
-        return check.problem(self.build, self.dtype, self.direction)
-
-    def run(self, settings):
-        """A `Result`."""
-        tokens = self.quick_tokens if settings.quick else self.tokens
-        workload = self.build(tokens, self.dtype)
-        program = Program(workload.forward)
-        (indices,) = program.arrays()
-        reader = Program(attention(self.method, tokens, self.dtype, indices))
-        size = settings.gemm_size
-        gemm, product = _gemm(size, self.dtype)
-        in_kernel, shown = [], {}
-
-        def ours():
-            program()
-            in_kernel.append(probe.kernel_seconds())
-
-        functions = {"gemm": product, "ours": ours, "attention": reader}
-        try:
-            functions["torch"] = peers.torch_blocks(workload.forward)
-        except peers.DoesNotFit as reason:
-            shown["torch"] = str(reason)
-        times = timing.interleave(functions, settings.rounds, settings.peer_budget)
-        if "torch" in times:
-            shown["torch"] = timing.median_ratio(times["torch"], times["ours"])
-        work, seconds = workload.work["forward"], timing.median(times["ours"])
-        _native.reset_scratch_high_water()
-        program()
-        return Result.of(
-            self,
-            shape=workload.shape,
-            seconds=seconds,
-            kernel_seconds=timing.median(in_kernel),
-            rate=work / seconds / 1e9,
-            unit="GFLOP/s",
-            share=work / (2 * size**3) * timing.median_ratio(times["gemm"], times["ours"]),
-            share_of=f"gemm {gemm}",
-            share_of_rate=2 * size**3 / timing.median(times["gemm"]) / 1e9,
-            baseline="attention",
-            baseline_ratio=timing.median_ratio(times["ours"], times["attention"]),
-            baseline_limit=None if settings.quick else self.limit,
-            peers=shown,
-            bytes=nbytes(workload.forward.inputs) + indices.nbytes + _native.scratch_high_water(),
-            spread=timing.spread(timing.ratios(times["ours"], times["attention"])),
-        )
-
-
 def lightning_indexer(tokens, dtype, heads=64, count=2048):
     """LightningIndexer of the last queries of a text, and its gradient."""
     rng = np.random.default_rng(7)
@@ -287,8 +217,19 @@ _BUILDS = {name: of_method(method) for name, method in _METHODS.items()}
 
 def indexer_cases():
     """Three methods, in float32 and bfloat16."""
+
+    def reader(method):
+        return lambda tokens, dtype, outputs: attention(method, tokens, dtype, outputs[0])
+
     return [
-        IndexerCase(f"block_indexer_{name}_{dtype}", method, _BUILDS[name], dtype)
+        SpeedCase(
+            f"block_indexer_{name}_{dtype}",
+            *("BlockIndexer", _BUILDS[name], dtype, "forward", 32768, 2048),
+            peers=(),
+            torch=lambda case, _: peers.torch_blocks(case),
+            attention=reader(method),
+            baseline_limit=0.15,
+        )
         for name, method in _METHODS.items()
         for dtype in ("float32", "bfloat16")
     ]

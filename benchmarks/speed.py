@@ -49,6 +49,9 @@ class SpeedCase:
     # PyTorch's form of an operator that is no dense attention: a function of case and direction.
     torch: Callable | None = None
     baseline: str | None = None  # dtype whose time is compared
+    # Attention that reads what an indexer picks or learns from: a function of tokens, dtype and the
+    # operator's outputs that returns its Case. It is the baseline then.
+    attention: Callable | None = None
     baseline_limit: float | None = None  # most time, as a multiple of the baseline's
 
     kind = "speed"
@@ -80,6 +83,9 @@ class SpeedCase:
         if self.baseline:
             other = _Call(self.build(tokens, self.baseline), self.direction)
             functions["baseline"] = other.program
+        elif self.attention:
+            reader = self.attention(tokens, self.dtype, call.outputs)
+            functions["baseline"] = Program(reader)
         dense = call.workload.dense() if self.peers else ()
         for name in self.peers:
             try:
@@ -117,10 +123,12 @@ class SpeedCase:
             bytes=call.bytes,
             spread=timing.spread(timing.ratios(times[yardstick], times["ours"])),
         )
-        if self.baseline:
-            result.baseline = self.baseline
+        if "baseline" in times:
+            result.baseline = self.baseline or "attention"
             result.baseline_ratio = timing.median_ratio(times["ours"], times["baseline"])
-            result.baseline_limit = self.baseline_limit
+            # Few tokens leave the attention too little to read.
+            asked = self.baseline or not settings.quick
+            result.baseline_limit = self.baseline_limit if asked else None
             spread = timing.spread(timing.ratios(times["ours"], times["baseline"]))
             result.spread = max(result.spread, spread)
         return result
@@ -132,7 +140,7 @@ class _Call:
     def __init__(self, workload, direction):
         self.workload = workload
         forward = Program(workload.forward)
-        outputs = forward.arrays()
+        self.outputs = outputs = forward.arrays()
         case = workload.forward
         self.program = forward
         self.both = forward
