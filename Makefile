@@ -89,13 +89,14 @@ tsan: build ## look for data races
 bench: build ## measure speed and memory beside their peers
 	$(PYTHON) -m benchmarks
 
-# Cases of the table in docs/measurements.md.
-SPEED = flash_float32 flash_bfloat16 nsa_float32_forward_8192 nsa_bfloat16_forward_8192 \
-  nsa_bfloat16_both_8192 decode_bfloat16_64k
+# Cases of the table in docs/measurements.md, on a machine without products of bfloat16.
+SPEED = flash_float32 selected_float32 compress_attention_float32 compress_float32 lightning_indexer_float32 \
+  sparse_attention_float32 sparse_kl_loss_float32 block_indexer_msa_float32 nsa_float32_forward_8192 \
+  nsa_float32_both_8192 decode_float32_64k decode_bfloat16_64k
 
 figures: build ## measure the figures of the README and of docs/measurements.md and draw the curves, most of an hour with nothing else running
 	$(PYTHON) -m benchmarks.lengths --again
-	$(PYTHON) -m benchmarks $(SPEED:%=--only %) --csv benchmarks/results/intel_xeon_amx/cases.csv
+	$(PYTHON) -m benchmarks $(SPEED:%=--only %) --csv benchmarks/results/intel_xeon_avx512/cases.csv
 	$(PYTHON) -m benchmarks.tables
 	$(PYTHON) -m benchmarks.figures
 

@@ -13,7 +13,7 @@ from mindspore_nsa import _native
 from mindspore_nsa.ops._layer import nsa_mix_branches
 
 from . import check, machine, peers, timing, workloads
-from .lengths import BUDGET, CALLS, NSA
+from .lengths import BUDGET, CALLS
 from .peers import DoesNotFit
 from .program import compiled, finished
 from .workloads import COUNT, SELECT, L, S

@@ -71,7 +71,8 @@ def machine(found):
     dtype = row["shape"].rsplit(", ", 1)[1]
     return (
         f"{row['cpu']}, {row['threads']} threads, {row['isa']}; {dtype}, 16 heads of 128 that "
-        f"share a key head; PyTorch {row['torch'].partition('+')[0]}"
+        f"share a key head; version {row['mindspore_nsa']} at {row['commit']}, {row['date']}, "
+        f"PyTorch {row['torch'].partition('+')[0]}"
     )
 
 

@@ -30,7 +30,7 @@ def rows_of(name, root=ROOT):
     """The rows of a table as Markdown."""
     table = TABLES[name]
     lines = table.lines(read(Path(root, table.file)))
-    return "".join(f"| {' | '.join(cells)} |\n".replace("|  |", "| |") for cells in lines)
+    return "".join(re.sub(r"\|  (?=\|)", "| ", f"| {' | '.join(cells)} |\n") for cells in lines)
 
 
 def filled(text, page, root=ROOT):
