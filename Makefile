@@ -80,8 +80,8 @@ sweep-ascend: build ## N=300 random configurations of every operator's Ascend ke
 soak: build ## MINUTES=60 of random configurations from SEED=1 on, and all that make test leaves out
 	$(IN_PLACE) $(TEST_ENV) $(PYTHON) -m tests.soak $(MINUTES) $(SEED)
 
-mutants: build ## N=100 random changes of one thing from SEED in PATHS="cpu ascendc": which do the tests find?
-	$(IN_PLACE) $(PYTHON) -m tests.mutants -n $(if $(filter file,$(origin N)),100,$(N)) -s $(SEED) -j $(COPIES) $(PATHS)
+mutants: build ## N=100 random changes of one thing from SEED in PATHS="cpu ascendc": which do the tests find? QUICK=1
+	$(IN_PLACE) $(PYTHON) -m tests.mutants -n $(if $(filter file,$(origin N)),100,$(N)) -s $(SEED) -j $(COPIES) $(if $(QUICK),-q) $(PATHS)
 
 tsan: build ## look for data races
 	$(PYTHON) -m tests.native.tsan

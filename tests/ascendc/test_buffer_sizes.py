@@ -53,12 +53,12 @@ OTHERS = {
     "nsa_compress_grad/op_kernel/weight_grad_sum.h",
     "nsa_cache_step/op_kernel/nsa_cache_step_finish.h",
 }
-# What is neither a member nor a constant, and counts as one number.
+# Calls that count as one number each, beside members and constants.
 _CALLS = ("RawWeightBytes", "WeightBytes")
 
 
 def _inside(text, start):
-    """What stands in the parentheses that begin at `start`."""
+    """Return what stands in the parentheses that begin at `start`."""
     depth = 0
     for at in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)
@@ -68,7 +68,7 @@ def _inside(text, start):
 
 
 def _arguments(text):
-    """Those of a call, which may hold calls."""
+    """Split the arguments of a call, which may hold calls."""
     depth, found = 0, [""]
     for letter in text:
         depth += {"(": 1, ")": -1}.get(letter, 0)

@@ -1,7 +1,7 @@
 """Draws changes of one thing at random and asks the tests that are responsible for them.
 
 `make mutants N=100 SEED=0 PATHS="cpu infer"`, or
-python -m tests.mutants [-n N] [-s SEED] [-j COPIES] [-t SECONDS] [PATH ...]
+python -m tests.mutants [-n N] [-s SEED] [-j COPIES] [-t SECONDS] [-q] [PATH ...]
 """
 
 import argparse
@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -111,10 +111,11 @@ def judged(copy, mutant, judges, seconds):
     source, made = path.read_bytes(), None
     try:
         path.write_bytes(mutant.applied(source.decode("latin-1")).encode("latin-1"))
-        order = {j: (j.target == "operators", not j.first, seconds[j]) for j in judges}
+        order = {j: (not j.first, j.target == "operators", seconds[j]) for j in judges}
         # One process for all that need nothing else built: Python and MindSpore start once.
         for target, some in groupby(sorted(judges, key=order.get), key=attrgetter("target")):
-            if not mutant.file.endswith(".py") and target not in (None, made):
+            # A build of the operators is one of all else, too.
+            if not mutant.file.endswith(".py") and target and made not in (target, "operators"):
                 made = target
                 if copy.make(made) == copy.clean[made]:
                     return "same code", made
@@ -168,14 +169,15 @@ def report(results):
         yield f"{folder}: {found} of {of} killed ({found / of if of else 1:.2f}), {dict(states)}"
 
 
-def main(count, seed, copies, most, paths):
+def main(count, seed, copies, most, paths, quick=False):
     """Print what became of each mutant; how many survived."""
     files = files_of(paths)
-    judges = list(dict.fromkeys(j for file in files for j in judges_of(ROOT, file)))
+    judges_for = partial(judges_of, ROOT, quick=quick)
+    judges = list(dict.fromkeys(j for file in files for j in judges_for(file)))
     every = [prepared(Copy(BUILD / str(i)), files, judges) for i in range(copies)]
     lines = {path for path in paths if ":" in path}
     mutants = draw(every[0], files, count, seed, lines)
-    needed = list(dict.fromkeys(j for one in mutants for j in judges_of(ROOT, one.file)))
+    needed = list(dict.fromkeys(j for one in mutants for j in judges_for(one.file)))
     seconds, free, results = clean_seconds(every[0], needed, most), SimpleQueue(), []
     for copy in every:
         free.put(copy)
@@ -188,7 +190,7 @@ def main(count, seed, copies, most, paths):
         if why is None:
             copy = free.get()
             try:
-                state, by = judged(copy, mutant, judges_of(ROOT, mutant.file), seconds)
+                state, by = judged(copy, mutant, judges_for(mutant.file), seconds)
             finally:
                 free.put(copy)
         results.append((mutant, state, by))
@@ -208,11 +210,12 @@ if __name__ == "__main__":
     parser.add_argument("-s", type=int, default=0, help="seed")
     parser.add_argument("-j", type=int, default=1, help="copies that work side by side")
     parser.add_argument("-t", type=float, help="most seconds of a judge; longer ones are not asked")
+    parser.add_argument("-q", action="store_true", help="ask the quick judges only")
     parser.add_argument("path", nargs="*", help="folders, files or file:line; all that have judges")
     given = parser.parse_args()
     chosen = [str(Path(path)) for path in given.path] or [".", "cpu", "infer", "binding", "ascendc",
                                                           "mindspore_nsa"]  # fmt: skip
     try:
-        sys.exit(1 if main(given.n, given.s, given.j, given.t, chosen) else 0)
+        sys.exit(1 if main(given.n, given.s, given.j, given.t, chosen, given.q) else 0)
     except CleanError as error:
         sys.exit(str(error))

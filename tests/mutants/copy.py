@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
+import uuid
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -42,25 +44,49 @@ def sources():
     return sorted(name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())
 
 
+# In the environment of a process and of all that it starts.
+MARK = "MINDSPORE_NSA_MUTANT"
+
+
+def _end_all(mark):
+    """End every process of a mark: msrun's workers have sessions of their own, and spin."""
+    wanted = f"{MARK}={mark}\0".encode()
+    found = True
+    while found:
+        found = False
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if wanted in (folder / "environ").read_bytes():
+                    os.kill(int(folder.name), signal.SIGKILL)
+                    found = True
+            except OSError:  # it has ended, or is another user's
+                continue
+
+
 def finished(command, cwd, seconds, environment=None):
-    """(exit code, output) of a process; None if it had to be ended with all that it started."""
-    process = subprocess.Popen(
-        list(map(str, command)),
-        cwd=cwd,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=seconds)
-        return process.returncode, output
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return None
+    """(exit code, output) of a process; None if it had to be ended.
+
+    All that it started and that goes on ends with it.
+    """
+    mark = uuid.uuid4().hex
+    with tempfile.TemporaryFile() as file:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            cwd=cwd,
+            env={**(environment or os.environ), MARK: mark},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end_all(mark)
+            process.wait()
+        file.seek(0)
+        return None if code is None else (code, file.read().decode(errors="replace"))
 
 
 class Copy:
@@ -88,6 +114,15 @@ class Copy:
                 os.utime(to)
         old.write_text("\n".join(names))
         self.digest = found.hexdigest()
+        self._share_environments()
+
+    def _share_environments(self):
+        """Frameworks and what they computed take minutes to make: the copies have the tree's."""
+        made, here = ROOT / "build" / "integrations", self.tree / "build" / "integrations"
+        made.mkdir(parents=True, exist_ok=True)
+        here.parent.mkdir(exist_ok=True)
+        if not here.exists():
+            here.symlink_to(made)
 
     def take_libraries(self):
         """The native libraries of the package that this Python imports."""

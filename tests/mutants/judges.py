@@ -1,7 +1,7 @@
 """Which tests are responsible for a source file, and what has to be built for them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,6 +32,7 @@ LEFT_OUT = {
 }
 SWEEP = "tests/kernels/test_sweep.py"
 RULES = Judge(("tests/infer",), mindspore=False)
+HOST = Judge(("tests/ascendc/test_host_side.py",), "operators", first=True)
 SMOKE = Judge(("tests/smoke/test_every_operator.py",))
 LAYERS = Judge(("tests/smoke/test_every_layer.py",))
 # Runners of tests/ascendc compile kernels and tilings themselves.
@@ -93,7 +94,7 @@ def _ascendc(root, file):
         patterns.append("test_shares_of_cores.py")
     judges = [Judge((test,), None, False) for test in _found(root, "ascendc", *patterns)]
     if _on_host(Path(file)) or operator == "common":
-        judges += _ascend(root)
+        judges += [HOST, *_ascend(root)]
     return judges
 
 
@@ -170,8 +171,56 @@ def area_of(file):
     return folder_of(file)
 
 
-def judges_of(root, file):
-    """The judges of a source file that this Python can run, each once."""
-    found = dict.fromkeys(RESPONSIBLE[folder_of(file)](root, file))
+# The quick ones of a folder's judges: beginnings of their names, and their tests where not all are
+# quick. Each takes seconds, or a minute where it builds a kernel or starts workers.
+_RANDOM = ("test_random_configurations",)
+QUICK = {
+    "cpu/": {"kernels/test_sweep": (), "kernels/test_keys": (), "kernels/test_tile": ()},
+    "infer/": {"infer": (), "kernels/test_sweep": (), "kernels/test_run": ()},
+    "binding/": {"infer": (), "kernels/test_run": (), "smoke": (), "ascendc/test_built": ()},
+    "ascendc/": {
+        **{"ascendc/test_host_side": (), "ascendc/test_built": (), "ascendc/test_shares": ()},
+        **dict.fromkeys(("ascendc/test_nsa", "ascendc/test_flash"), _RANDOM),
+    },
+    "mindspore_nsa/ops/": {"smoke": (), "ops/test_": ()},
+    "mindspore_nsa/nn/parallel/": {
+        "nn/parallel/test_weights": (),
+        "nn/parallel/test_plan": (),
+        "nn/parallel/test_workers": (
+            *("test_a_context_of_one_worker", "test_same_as_one_worker[2]"),
+            *("test_calls_on_ascend[2]", "test_dropout[2]"),
+        ),
+        "nn/parallel/test_faults": ("test_faults",),
+    },
+    "mindspore_nsa/nn/": {"smoke": (), "nn/test_": ()},
+    "mindspore_nsa/integrations/": {
+        "integrations/test_errors": (),
+        "integrations/test_mindone": (),
+        "integrations/test_mindformers": ("test_pynative", "test_model"),
+    },
+    "mindspore_nsa/models/": dict.fromkeys(
+        (f"models/test_{name}" for name in ("docstrings", "errors", "kl", "against")), ()
+    ),
+}
+
+
+def _quick(root, judge, tests):
+    """The judge with the tests that are quick, None if it has none."""
+    file = judge.tests[0]
+    names = next((n for name, n in tests.items() if file.startswith(f"tests/{name}")), None)
+    if not names:
+        return None if names is None else judge
+    text = (root / file).read_text()
+    there = [name for name in names if f"def {name.partition('[')[0]}(" in text]
+    return replace(judge, tests=tuple(f"{file}::{name}" for name in there)) if there else None
+
+
+def judges_of(root, file, quick=False):
+    """The judges of a source file that this Python can run, each once; all, or the quick ones."""
+    folder = folder_of(file)
+    found = dict.fromkeys(RESPONSIBLE[folder](root, file))
     here = find_spec("mindspore") is not None
-    return [judge for judge in found if here or not judge.mindspore]
+    found = [judge for judge in found if here or not judge.mindspore]
+    if quick:
+        found = filter(None, (_quick(root, judge, QUICK[folder]) for judge in found))
+    return list(dict.fromkeys(found))

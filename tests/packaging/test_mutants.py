@@ -1,5 +1,7 @@
 """Mutants: every kind is made, a change that matters is killed and one of a comment survives."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.mutants import python_places
@@ -8,7 +10,7 @@ from tests.mutants.copy import ROOT, Copy
 from tests.mutants.cpp_places import parsed
 from tests.mutants.cpp_places import places as cpp_places
 from tests.mutants.equivalent import EQUIVALENT
-from tests.mutants.judges import RESPONSIBLE, Judge, judges_of
+from tests.mutants.judges import QUICK, RESPONSIBLE, Judge, judges_of
 from tests.mutants.mutant import Mutant, read
 
 CPP = """
@@ -111,6 +113,10 @@ def test_least():
 def test_in_a_child():
     code = "import one; assert one.most(1, 2) == 2"
     assert subprocess.run([sys.executable, "-c", code], cwd="/").returncode == 0
+def test_leaves_a_worker():
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    worker = subprocess.Popen(command, start_new_session=True)
+    Path(one.__file__).with_name("worker").write_text(str(worker.pid))
 """,
 }
 
@@ -162,6 +168,14 @@ def test_a_mutant_that_does_not_end(small):
     assert _fate(small, "one.py", "a += 1", "a += 0", "test_most", -9.0)[0] == "timed out"
 
 
+def test_workers_end_with_their_judge(small):
+    code, output, _ = small.judge(Judge(("test_one.py::test_leaves_a_worker",)), 60)
+    assert code == 0, output
+    state = Path(f"/proc/{(small.tree / 'worker').read_text()}/stat")
+    # Who has ended stays a zombie until its new parent asks for it.
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
 def test_judges_must_pass_without_a_mutant(small, monkeypatch, tmp_path):
     small.digest = "test"
     monkeypatch.setattr("tests.mutants.__main__.BUILD", tmp_path)
@@ -182,6 +196,21 @@ def test_every_source_has_judges():
         tests = [x for judge in judges for x in judge.tests if x.startswith("tests/")]
         missing = [x for x in tests if not (ROOT / x.split("::")[0]).exists()]
         assert not missing, (file, missing)
+        quick = judges_of(ROOT, file, quick=True)
+        assert quick and {x.tests[0].split("::")[0] for x in quick} <= {
+            x.split("::")[0] for x in tests
+        }, file
+
+
+def test_quick_judges_are_tests():
+    for folder, tests in QUICK.items():
+        for name, parts in tests.items():
+            files = [*(ROOT / "tests").glob(f"{name}*.py"), *(ROOT / "tests").glob(name)]
+            assert files, (folder, name)
+            texts = [file.read_text() for file in files if file.is_file()]
+            for part in parts:
+                found = [f"def {part.partition('[')[0]}(" in text for text in texts]
+                assert any(found), (folder, name, part)
 
 
 def test_equivalent_mutants_are_of_these_sources():

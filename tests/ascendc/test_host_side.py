@@ -1,0 +1,48 @@
+"""Calls through the whole host side: an operator's definition, its shapes, its tiling, its launch.
+
+The kernels' own tests call the tiling by themselves; nothing here compiles a kernel.
+"""
+
+import pytest
+
+from mindspore_nsa import _native, twin
+from tests.common.cases import compare
+
+from .attention_checks import CORES, same_bits
+from .sweep import OPERATORS
+
+# The steps of a layer over its cache are no call of arrays alone.
+NAMES = [name for name in OPERATORS if name != "NsaCacheStep"]
+SEEDS = range(4)
+MOST_ELEMENTS = 60_000
+
+
+def _run(case, cores):
+    with twin.machine(cube_cores=cores, vector_cores=2 * cores):
+        return _native.run(case.op, case.inputs, case.attrs, target="ascend_twin")
+
+
+def _elements(case):
+    return sum((x[1] if isinstance(x, tuple) else x).size for x in case.inputs if x is not None)
+
+
+def _cases(name):
+    """The first small cases of an operator, in either dtype."""
+    found, seed = [], 0
+    while len(found) < len(SEEDS):
+        case = OPERATORS[name].make(seed)
+        if _elements(case) <= MOST_ELEMENTS:
+            found.append(case)
+        seed += 1
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_random_calls(name):
+    """Right on few cores, and to the bit alike on many."""
+    cases = _cases(name)
+    assert len({case.dtype for case in cases}) > 1
+    for number, case in enumerate(cases):
+        outputs = _run(case, CORES[number % 2])
+        compare(case, outputs)
+        assert same_bits(outputs, _run(case, CORES[2 + number % 2])), case
