@@ -101,19 +101,20 @@ class LatentAttention(ModelAttention):
         query, query_rope, latent, key_rope = operands
         index = None if scores is None else scores[1]
         rows, widths = side_by_side((latent, key_rope, index))
-        rows = ops.cast(keys.everything(rows, tables), mindspore.float32)
+        rows = ops.cast(keys.all_gather(rows, tables), mindspore.float32)
         rows = split(ops.expand_dims(rows, 1), widths, -1) if len(widths) > 1 else (rows,)
         latent, key_rope = rows[0], rows[1] if self.rope else None
         outs, chosen, losses = (), (), ()
         for i in range(layout.passes):
             ends, key_ends = dense_pass_lists(lists, i)
-            part = keys.parts(query, layout)[i], None, latent, key_rope
+            part = keys.split_passes(query, layout)[i], None, latent, key_rope
             if self.rope:
-                part = part[0], keys.parts(query_rope, layout)[i], latent, key_rope
+                part = part[0], keys.split_passes(query_rope, layout)[i], latent, key_rope
             scored = None
             if scores is not None:
-                of_queries = keys.parts(scores[0], layout)[i], keys.parts(scores[2], layout)[i]
-                scored = of_queries[0], rows[len(widths) - 1], of_queries[1]
+                index_query = keys.split_passes(scores[0], layout)[i]
+                weights = keys.split_passes(scores[2], layout)[i]
+                scored = index_query, rows[len(widths) - 1], weights
             given = picks
             if picks is not None and layout.passes > 1:
                 given = split(picks, picks.shape[0] // 2, 0)[i]

@@ -37,15 +37,15 @@ class ShardBranches(LayerPart):
         rows = positions.shape[0]
         key, value = compress(layer, key, value, windows, rows, positions, dtype)
         key, value = keys.compressed(key, value, lists)
-        kv_ends, parts = compressed_ends(lists), keys.parts(query, layout)
+        kv_ends, queries = compressed_ends(lists), keys.split_passes(query, layout)
         out: tuple[Any, ...] = ()
         chosen: tuple[Any, ...] = ()
         for i in range(layout.passes):
             ends, offsets = pass_lists(lists, i)
             k, v = ops.cast(key, dtype), ops.cast(value, dtype)
-            one, blocks = layer.attention.over_compressed(parts[i], k, v, ends, kv_ends, offsets)
+            one, blocks = layer.attention.over_compressed(queries[i], k, v, ends, kv_ends, offsets)
             out, chosen = out + (one,), chosen + (blocks,)
-        return keys.whole(out), chosen
+        return keys.concat_passes(out), chosen
 
     def selected(
         self, query: Tensor, key: Tensor, value: Tensor, blocks: Any, shard: Any, dtype: Any
@@ -57,15 +57,15 @@ class ShardBranches(LayerPart):
         kv_ends = document_ends(lists)
         if layer.again is not None:
             return self._gathered_again(query, key, value, blocks, shard)
-        key, value = keys.everything(key, tables), keys.everything(value, tables)
-        parts = keys.parts(query, layout)
+        key, value = keys.all_gather(key, tables), keys.all_gather(value, tables)
+        queries = keys.split_passes(query, layout)
         out: tuple[Any, ...] = ()
         for i in range(layout.passes):
             ends, offsets = pass_lists(lists, i)
             k, v = ops.cast(key, dtype), ops.cast(value, dtype)
-            one = layer.attention.over_blocks(parts[i], k, v, blocks[i], ends, kv_ends, offsets)
+            one = layer.attention.over_blocks(queries[i], k, v, blocks[i], ends, kv_ends, offsets)
             out = out + (one,)
-        return keys.whole(out)
+        return keys.concat_passes(out)
 
     def _gathered_again(
         self, query: Tensor, key: Tensor, value: Tensor, blocks: Any, shard: Any
@@ -102,11 +102,11 @@ class ShardDense(LayerPart):
         """Attention over all earlier tokens."""
         keys = self.layer.context
         layout, tables, lists = shard
-        key, value = keys.everything(key, tables), keys.everything(value, tables)
-        parts = keys.parts(query, layout)
+        key, value = keys.all_gather(key, tables), keys.all_gather(value, tables)
+        queries = keys.split_passes(query, layout)
         out: tuple[Any, ...] = ()
         for i in range(layout.passes):
             ends, kv_ends = dense_pass_lists(lists, i)
             k, v = ops.cast(key, dtype), ops.cast(value, dtype)
-            out = out + (self.layer.attention.over_window(parts[i], k, v, ends, kv_ends),)
-        return keys.whole(out)
+            out = out + (self.layer.attention.over_window(queries[i], k, v, ends, kv_ends),)
+        return keys.concat_passes(out)

@@ -248,19 +248,19 @@ def _checksum(value: Tensor) -> Any:
     return zlib.crc32(value.encode() if isinstance(value, str) else value.tobytes())
 
 
-def _parts(*values: Any) -> Any:
+def _in_floats(*values: Any) -> Any:
     """Integers below 2^40 as pairs of float32 that hold them exactly, [1, 2 values]."""
-    return np.array([[part for value in values for part in divmod(value, 2**20)]], np.float32)
+    return np.array([[half for value in values for half in divmod(value, 2**20)]], np.float32)
 
 
 def call_digest(rows: Any, dtype: Any, tokens: Any, layer: Any) -> Any:
     """Digest what must be equal on all workers of a call, but for the documents."""
-    return _parts(rows, _checksum(dtype), tokens, _checksum(layer))
+    return _in_floats(rows, _checksum(dtype), tokens, _checksum(layer))
 
 
 def documents_digest(ends: Any) -> Any:
     """Digest what must be equal on all workers of the documents."""
-    return _parts(len(ends), _checksum(np.asarray(ends, np.int64)))
+    return _in_floats(len(ends), _checksum(np.asarray(ends, np.int64)))
 
 
 class _Compare:

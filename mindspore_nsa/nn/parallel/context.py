@@ -103,7 +103,7 @@ class ContextKeys(ExplicitPrecision):
         passes, batch, m = layout
         return x if passes == 1 or batch == 1 else self._transposed(x, passes, batch, m)
 
-    def everything(self, x: Tensor, tables: Any) -> Any:
+    def all_gather(self, x: Tensor, tables: Any) -> Any:
         """Rows of all workers in the order of the text; to be cast for every use."""
         if tables.text is None:
             return self.text(x)
@@ -146,7 +146,7 @@ class ContextKeys(ExplicitPrecision):
         both = self.by_index(self._side_by_side(key, value), taken, ids)
         return self._apart(both, key, value)
 
-    def parts(self, x: Tensor, layout: Any) -> tuple[Any, ...]:
+    def split_passes(self, x: Tensor, layout: Any) -> tuple[Any, ...]:
         """Rows of every pass."""
         if layout.passes == 1:
             return (x,)
@@ -154,13 +154,13 @@ class ContextKeys(ExplicitPrecision):
         first, second = split(_cast(x, moved_dtype(dtype)), m, 0)
         return _cast(first, dtype), _cast(second, dtype)
 
-    def whole(self, parts: Any) -> Any:
+    def concat_passes(self, passes: Any) -> Any:
         """The rows of all passes, from those of each."""
-        if len(parts) == 1:
-            return parts[0]
-        dtype = moved_dtype(parts[0].dtype)
-        joined = _joined((_cast(parts[0], dtype), _cast(parts[1], dtype)))
-        return _cast(joined, parts[0].dtype)
+        if len(passes) == 1:
+            return passes[0]
+        dtype = moved_dtype(passes[0].dtype)
+        joined = _joined((_cast(passes[0], dtype), _cast(passes[1], dtype)))
+        return _cast(joined, passes[0].dtype)
 
 
 def _plan_whole(name: str, cache: Any, padding: Any) -> None:

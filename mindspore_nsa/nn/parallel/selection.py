@@ -31,7 +31,7 @@ class SelectedFromShards(ExplicitPrecision):
         c = config
         self.sizes = scale, c.num_heads, c.select_block_size, c.select_block_count
 
-    def _parts(self, x: Tensor) -> Any:
+    def _split_passes(self, x: Tensor) -> Any:
         if self.passes == 1:
             return (x,)
         m = x.shape[0] // 2
@@ -40,12 +40,12 @@ class SelectedFromShards(ExplicitPrecision):
         first, second = split(ops.cast(x, mindspore.float32), m, 0)
         return ops.cast(first, x.dtype), ops.cast(second, x.dtype)
 
-    def _joined(self, parts: Any) -> Any:
-        if len(parts) == 1:
-            return parts[0]
-        dtype = parts[0].dtype
+    def _concat_passes(self, passes: Any) -> Any:
+        if len(passes) == 1:
+            return passes[0]
+        dtype = passes[0].dtype
         wide = mindspore.float32
-        return ops.cast(ops.concat((ops.cast(parts[0], wide), ops.cast(parts[1], wide))), dtype)
+        return ops.cast(ops.concat((ops.cast(passes[0], wide), ops.cast(passes[1], wide))), dtype)
 
     def construct(
         self,
@@ -65,7 +65,7 @@ class SelectedFromShards(ExplicitPrecision):
         """
         scale, heads, size, count = self.sizes
         keys, values = self.rows.gathered(key, order), self.rows.gathered(value, order)
-        query, blocks = self._parts(query), self._parts(blocks)
+        query, blocks = self._split_passes(query), self._split_passes(blocks)
         out: tuple[Any, ...] = ()
         largest: tuple[Any, ...] = ()
         total: tuple[Any, ...] = ()
@@ -87,7 +87,7 @@ class SelectedFromShards(ExplicitPrecision):
                 False,
             )
             out, largest, total = out + (result[0],), largest + (result[1],), total + (result[2],)
-        return self._joined(out), self._joined(largest), self._joined(total)
+        return self._concat_passes(out), self._concat_passes(largest), self._concat_passes(total)
 
     def bprop(
         self,
@@ -106,9 +106,9 @@ class SelectedFromShards(ExplicitPrecision):
         scale, heads, size, count = self.sizes
         keys, values = self.rows.gathered(key, order), self.rows.gathered(value, order)
         rows, dtype = key.shape[0], key.dtype
-        query, of_blocks = self._parts(query), self._parts(blocks)
-        out, largest, total = map(self._parts, result)
-        slopes = self._parts(dout[0])
+        query, of_blocks = self._split_passes(query), self._split_passes(blocks)
+        out, largest, total = map(self._split_passes, result)
+        slopes = self._split_passes(dout[0])
         dq: tuple[Any, ...] = ()
         dk, dv = 0, 0
         for i in range(self.passes):
@@ -134,7 +134,7 @@ class SelectedFromShards(ExplicitPrecision):
             dk = dk + ops.cast(one[1], mindspore.float32)
             dv = dv + ops.cast(one[2], mindspore.float32)
         return (
-            self._joined(dq),
+            self._concat_passes(dq),
             self.rows.returned(dk, order, rows, dtype),
             self.rows.returned(dv, order, rows, dtype),
             ops.zeros_like(blocks),
