@@ -17,7 +17,7 @@ from ._pooling import (
     tokens_of,
     write_entries,
 )
-from ._text import LONGEST, POSITIONS, places_of, windows_of
+from ._text import longest_document, places_of, text_positions, windows_of
 
 
 class Compressor(ExplicitPrecision):
@@ -137,14 +137,14 @@ class EntryIndexer(Compressor):
     def scores(self, x, residual, text, cache, dtype):
         """Scores and the cache: query [T, heads, d], keys [E, 1, d], weights, and windows."""
         query = ops.reshape(self.q_b_proj(residual, dtype), (-1, self.heads, self.dim))
-        query = turned_in_place(query, *self.angles(text[POSITIONS]))
+        query = turned_in_place(query, *self.angles(text_positions(text)))
         key, windows, cache = self.entries(x, text, cache, dtype)
         return (query, key, self.scorer.weights_proj(x, x.dtype) * self.factor, windows), cache
 
     def pick(self, scores, text, cache):
         """Picks [T, k] of entries that have ended."""
         query, key, weights, windows = scores
-        count = max(min(self.count, text[LONGEST] // self.size), 1)
+        count = max(min(self.count, longest_document(text) // self.size), 1)
         return pick_keys(query, key, weights, text, cache, "index", count, self.size, windows[0])
 
 
@@ -169,7 +169,7 @@ class HcaCompressor(Compressor):
 
 def all_ended(text, size):
     """The entries [T, E] that have ended at every token, -1 for the others."""
-    entries = ops.arange(max(text[LONGEST] // size, 1))
-    ended = ops.expand_dims(ops.floor_divide(text[POSITIONS] + 1, size), 1)
+    entries = ops.arange(max(longest_document(text) // size, 1))
+    ended = ops.expand_dims(ops.floor_divide(text_positions(text) + 1, size), 1)
     found = ops.where(entries < ended, entries, ops.full_like(entries, -1))
     return ops.cast(found, mindspore.int32)

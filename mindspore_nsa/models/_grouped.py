@@ -9,7 +9,7 @@ from ..ops.nsa_selected_attention import selected_attention
 from ._base import ModelAttention
 from ._cache import BATCH, CAPACITY, WHOLE_BLOCKS, kept, with_tokens
 from ._parts import Angles, Linear, RMSNorm, turned
-from ._text import BEFORE, ENDS, LONGEST, POSITIONS, ROWS
+from ._text import longest_document, text_before, text_ends, text_positions, text_rows
 
 
 class GroupedAttention(ModelAttention):
@@ -48,7 +48,7 @@ class GroupedAttention(ModelAttention):
 
     def attend(self, x, text, cache, picks, stage, dtype):
         """See `ModelAttention`."""
-        cos, sin = self.angles(text[POSITIONS])
+        cos, sin = self.angles(text_positions(text))
         query, gate = ops.reshape(self.q_proj(x, dtype), (-1, self.heads, self.query_dim)), None
         if self.gated:
             query, gate = split(query, self.dim, -1)
@@ -68,17 +68,18 @@ class GroupedAttention(ModelAttention):
 
     def _selected(self, query, key, value, picks, text, cache, dtype):
         """Causal attention over blocks of tokens, all of them without picks."""
-        ends, before, kv_ends, size = text[ENDS], None, text[ENDS], self.block_size
+        ends, before, kv_ends, size = text_ends(text), None, text_ends(text), self.block_size
         if cache is None:
             query, key, value = (ops.cast(t, dtype) for t in (query, key, value))
         else:
             cache = with_tokens(with_tokens(cache, "key", text, key), "value", text, value)
             key = ops.reshape(kept(cache, "key"), (-1, self.kv_heads, self.dim))
             value = ops.reshape(kept(cache, "value"), (-1, self.kv_heads, self.dim))
-            before, kv_ends = text[BEFORE], (ops.arange(cache[BATCH]) + 1) * cache[CAPACITY]
+            before, kv_ends = text_before(text), (ops.arange(cache[BATCH]) + 1) * cache[CAPACITY]
         if self.indexer is None:
             # One block of all tokens.
-            size, first = text[LONGEST], ops.cast(ops.zeros_like(text[ROWS]), mindspore.int32)
+            size = longest_document(text)
+            first = ops.cast(ops.zeros_like(text_rows(text)), mindspore.int32)
             picks = ops.tile(ops.reshape(first, (-1, 1, 1)), (1, self.kv_heads, 1))
         else:
             picks = self.picks_of_heads(picks)

@@ -6,7 +6,7 @@ from ..nn.precision import ExplicitPrecision
 from ._cache import WHOLE_BLOCKS, with_tokens
 from ._parts import LayerNorm, Linear, turned
 from ._picks import pick_keys
-from ._text import LONGEST
+from ._text import longest_document
 
 
 class TokenIndexer(ExplicitPrecision):
@@ -42,7 +42,7 @@ class TokenIndexer(ExplicitPrecision):
 
     def pick(self, scores, text, cache, key_ends):
         """Picks [T, k] by what `construct` gave, of keys whose segments end at `key_ends`."""
-        count = min(self.count, text[LONGEST])
+        count = min(self.count, longest_document(text))
         return pick_keys(*scores, text, cache, "index", count, key_ends=key_ends)
 
     def kept(self):

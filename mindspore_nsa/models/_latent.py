@@ -12,7 +12,7 @@ from ._base import RECALL, STAGES, ModelAttention
 from ._cache import WHOLE_BLOCKS, pages, with_tokens
 from ._parallel import own_heads, share_heads, side_by_side, text_of_all
 from ._parts import Angles, Linear, RMSNorm, by_head, turned
-from ._text import ENDS, POSITIONS, lengths_of
+from ._text import lengths_of, shard_text, text_ends, text_positions
 
 LATENT_FIELDS = {
     "num_attention_heads": None,
@@ -90,14 +90,14 @@ class LatentAttention(ModelAttention):
             cache = with_tokens(cache, "latent", text, operands[2])
             if self.rope:
                 cache = with_tokens(cache, "rope", text, operands[3])
-        found = self._over_keys(operands, scores, picks, stage, text, text[ENDS], cache, dtype)
+        found = self._over_keys(operands, scores, picks, stage, text, text_ends(text), cache, dtype)
         out, picks, loss = found
         return self._output(out, dtype), picks, loss
 
     def attend_shard(self, x, layout, tables, lists, picks, stage, dtype):
         """See `ModelAttention`."""
         keys, own = self.context, ops.cast(row_positions(lists), mindspore.int64)
-        operands, scores, _ = self._operands(x, (own, own, own, own, self.tokens), None, dtype)
+        operands, scores, _ = self._operands(x, shard_text(own, own, self.tokens), None, dtype)
         query, query_rope, latent, key_rope = operands
         index = None if scores is None else scores[1]
         rows, widths = side_by_side((latent, key_rope, index))
@@ -118,7 +118,7 @@ class LatentAttention(ModelAttention):
             given = picks
             if picks is not None and layout.passes > 1:
                 given = split(picks, picks.shape[0] // 2, 0)[i]
-            text = ends, own, own, own, self.tokens
+            text = shard_text(ends, own, self.tokens)
             out, found, loss = self._over_keys(
                 part, scored, given, stage, text, key_ends, None, dtype
             )
@@ -139,7 +139,7 @@ class LatentAttention(ModelAttention):
         latent, key_rope = self.kv_a_proj_with_mqa(x, dtype), None
         query_rope, cos, sin = None, None, None
         if self.rope:
-            cos, sin = self.angles(text[POSITIONS])
+            cos, sin = self.angles(text_positions(text))
             latent, key_rope = split(latent, (self.latent, self.rope), -1)
             key_rope = turned(ops.expand_dims(key_rope, 1), cos, sin, pairs=True)
         latent = ops.expand_dims(self.kv_a_layernorm(latent), 1)
@@ -196,7 +196,7 @@ class LatentAttention(ModelAttention):
         """Attention over picked tokens [T, heads, latent], and its statistics."""
         query, query_rope, latent, key_rope = operands
         mode, block = (2 if self.rope else 0), self.block_size
-        picks, ends = ops.expand_dims(picks, 1), text[ENDS]
+        picks, ends = ops.expand_dims(picks, 1), text_ends(text)
         if cache is None:
             query, latent = ops.cast(query, dtype), ops.cast(latent, dtype)
             if self.rope:
@@ -228,7 +228,7 @@ class LatentAttention(ModelAttention):
             key = ops.concat((latent, key_rope), -1)
         out, top, total = nsa.flash_attention_score(
             ops.cast(query, dtype), ops.cast(key, dtype), ops.cast(latent, dtype), self.heads,
-            actual_seq_qlen=text[ENDS], actual_seq_kvlen=key_ends, scalar_value=self.scale,
+            actual_seq_qlen=text_ends(text), actual_seq_kvlen=key_ends, scalar_value=self.scale,
             input_layout="TND", sparse_mode=3, return_softmax=True,
         )  # fmt: skip
         return out, ops.expand_dims(top[..., 0], 0), ops.expand_dims(total[..., 0], 0)
@@ -248,5 +248,5 @@ class LatentAttention(ModelAttention):
             ops.cast(query, dtype), ops.cast(latent, dtype), *scores,
             None if picks is None else ops.expand_dims(picks, 1), ops.stop_gradient(top),
             ops.stop_gradient(total), self.scale, query_rope=query_rope, key_rope=key_rope,
-            actual_seq_qlen=text[ENDS], actual_seq_klen=key_ends, layout="TND",
+            actual_seq_qlen=text_ends(text), actual_seq_klen=key_ends, layout="TND",
         )  # fmt: skip

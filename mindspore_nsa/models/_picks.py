@@ -5,7 +5,7 @@ from mindspore import ops
 
 from .. import ops as nsa
 from ._cache import pages
-from ._text import ENDS, lengths_of
+from ._text import lengths_of, text_ends
 
 
 def pick_keys(query, key, weights, text, cache, name, count, ratio=1, key_ends=None):
@@ -21,7 +21,7 @@ def pick_keys(query, key, weights, text, cache, name, count, ratio=1, key_ends=N
         ratio (int): Tokens that a key stands for.
         key_ends (Tensor, optional): Prefix sums of keys; those of the tokens with `ratio` 1.
     """
-    query, ends = ops.stop_gradient(query), text[ENDS]
+    query, ends = ops.stop_gradient(query), text_ends(text)
     weights = ops.ones_like(query[..., 0]) if weights is None else ops.stop_gradient(weights)
     residual = None if ratio == 1 else ops.floor_mod(lengths_of(text), ratio)
     if cache is None:

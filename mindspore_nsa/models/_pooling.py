@@ -3,7 +3,7 @@
 from mindspore import ops
 
 from ._cache import kept, places_in, with_rows
-from ._text import ENDS, lengths_of, places_of
+from ._text import lengths_of, places_of, text_ends
 
 # A logit of nothing: finite, since infinity less infinity is no number.
 NOTHING = -1e30
@@ -35,7 +35,7 @@ def keep_last(values, text, cache, name, read):
     places = places_in(cache, name)
     last = ops.expand_dims(lengths_of(text) - 1, 1)
     positions = last - ops.floor_mod(last - ops.arange(places), places)
-    rows = ops.arange(text[ENDS].shape[0])
+    rows = ops.arange(text_ends(text).shape[0])
     # A row with fewer tokens gets places that nobody reads.
     tokens = ops.depend(tokens_of(values, text, rows, positions, cache, name), read)
     return with_rows(cache, name, ops.arange(kept(cache, name).shape[0]), tokens)

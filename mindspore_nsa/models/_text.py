@@ -3,7 +3,8 @@
 A text is a tuple of int64 Tensors: the prefix sums of the documents' tokens in this call [docs],
 every token's position in its document [T], the document of every token [T], and the tokens that
 every document had before [docs], zeros without a cache. Its last member is an int: the most tokens
-that a document can have.
+that a document can have. It is no NamedTuple, because a graph that makes one of Tensors gives zeros
+for all gradients, without a word.
 """
 
 import mindspore
@@ -15,7 +16,30 @@ from ..ops._plan import Planner, TensorSpec
 from ._cache import BATCH
 from ._cache_rows import lengths_with_room
 
-ENDS, POSITIONS, ROWS, BEFORE, LONGEST = range(5)
+
+def text_ends(text):
+    """Prefix sums of the documents' tokens in this call, int64 [docs]."""
+    return text[0]
+
+
+def text_positions(text):
+    """Position of every token in its document, int64 [T]."""
+    return text[1]
+
+
+def text_rows(text):
+    """Document of every token, int64 [T]."""
+    return text[2]
+
+
+def text_before(text):
+    """Tokens that every document had before this call, int64 [docs]."""
+    return text[3]
+
+
+def longest_document(text):
+    """The most tokens that a document can have, an int."""
+    return text[4]
 
 
 def _plan_sums(ends):
@@ -45,6 +69,14 @@ def text_of(name, x, ends, positions, longest, lengths=None, capacity=0):
     return ends, positions + ops.gather(before, rows, 0), rows, before, capacity
 
 
+def shard_text(ends, positions, longest):
+    """The text of a worker's queries, whose keys are those of all workers.
+
+    The lists of the context say where these are: nothing reads the rows and the earlier tokens.
+    """
+    return ends, positions, positions, positions, longest
+
+
 def starts_of(ends):
     """First token of every document, int64 [docs]."""
     # An empty slice has no kernel, so the sums are never shortened to none.
@@ -53,7 +85,7 @@ def starts_of(ends):
 
 def lengths_of(text):
     """Tokens of every document with those before, int64 [docs]."""
-    return text[ENDS] - starts_of(text[ENDS]) + text[BEFORE]
+    return text_ends(text) - starts_of(text_ends(text)) + text_before(text)
 
 
 def windows_of(text, tokens, size, cache):
@@ -70,7 +102,7 @@ def windows_of(text, tokens, size, cache):
         there can be, at least one, its document [E], its number in the document [E], and whether it
         is there [E], of int64 and bool.
     """
-    ends, before = text[ENDS], text[BEFORE]
+    ends, before = text_ends(text), text_before(text)
     count = tokens // size if cache is None else (tokens + cache[BATCH] * (size - 1)) // size
     first = ops.floor_divide(before, size)
     sums = ops.cumsum(ops.floor_divide(lengths_of(text), size) - first, 0)
@@ -94,7 +126,7 @@ def places_of(text, rows, positions, kept):
     Returns:
         Tensor of int64, [n, m]; any place that exists for a token that does not.
     """
-    ends, before = text[ENDS], text[BEFORE]
+    ends, before = text_ends(text), text_before(text)
     offset = ops.gather(starts_of(ends) - before, rows, 0)
     # Windows that are not there may reach beyond the last token.
     places = ops.maximum(positions + ops.expand_dims(offset, 1), 0)

@@ -12,7 +12,7 @@ from ._compressor import CsaCompressor, HcaCompressor, all_ended
 from ._config import Fields
 from ._parts import Angles, Linear, RMSNorm, by_head, turned_in_place, unit_rms
 from ._pooling import keep_last
-from ._text import ENDS, LONGEST, POSITIONS, ROWS, places_of, starts_of
+from ._text import longest_document, places_of, starts_of, text_ends, text_positions, text_rows
 
 SLIDING, CSA, HCA = (
     "sliding_attention",
@@ -165,7 +165,7 @@ class DeepseekV4Attention(ModelAttention):
 
     def attend(self, x, text, cache, picks, stage, dtype):
         """See `ModelAttention`."""
-        cos, sin = self.angles(text[POSITIONS])
+        cos, sin = self.angles(text_positions(text))
         residual = self.q_a_norm(self.q_a_proj(x, dtype))
         query = ops.reshape(self.q_b_proj(residual, dtype), (-1, self.heads, self.dim))
         query = rounded(turned_in_place(unit_rms(query, self.eps), cos, sin), dtype)
@@ -197,10 +197,10 @@ class DeepseekV4Attention(ModelAttention):
         if cache is not None:
             rows = ops.concat((ops.expand_dims(kept(cache, "window"), 1), key))
             cache = keep_last(ops.squeeze(key, 1), text, cache, "window", rows)
-        positions = ops.expand_dims(text[POSITIONS], 1) - ops.arange(
-            min(self.window, text[LONGEST])
+        positions = ops.expand_dims(text_positions(text), 1) - ops.arange(
+            min(self.window, longest_document(text))
         )
-        indices = places_of(text, text[ROWS], positions, places)
+        indices = places_of(text, text_rows(text), positions, places)
         indices = ops.where(positions >= 0, indices, ops.full_like(indices, -1))
         if picks is None:
             return rows, ops.cast(indices, mindspore.int32)
@@ -208,7 +208,7 @@ class DeepseekV4Attention(ModelAttention):
         if cache is not None:
             entries = ops.expand_dims(kept(cache, "entries"), 1)
             first = ops.arange(cache[BATCH]) * places_in(cache, "entries")
-        first = ops.expand_dims(ops.gather(first, text[ROWS], 0) + rows.shape[0], 1)
+        first = ops.expand_dims(ops.gather(first, text_rows(text), 0) + rows.shape[0], 1)
         places = ops.where(picks >= 0, picks + first, ops.full_like(first, -1))
         rows = ops.concat((rows, entries))
         return rows, ops.cast(ops.concat((indices, places), 1), mindspore.int32)
@@ -227,7 +227,7 @@ class DeepseekV4Attention(ModelAttention):
         """How far the indexer's probabilities of entries are from the mean of the heads."""
         query, entries, picks = ops.cast(query, dtype), ops.cast(entries, dtype), picks
         query, entries = ops.stop_gradient(query), ops.stop_gradient(entries)
-        picks, ends, sums = ops.expand_dims(picks, 1), text[ENDS], scores[3][0]
+        picks, ends, sums = ops.expand_dims(picks, 1), text_ends(text), scores[3][0]
         if stage == PICKS_STAGE:
             _, top, total = nsa.sparse_flash_attention(
                 query, entries, entries, picks, self.scale, actual_seq_lengths_query=ends,

@@ -10,7 +10,7 @@ from ._latent import LATENT_FIELDS, LatentAttention
 from ._parts import LayerNorm, Linear
 from ._picks import pick_keys, with_open_block
 from ._pooling import keep_last, softmax_pooled, tokens_of, write_entries
-from ._text import LONGEST, windows_of
+from ._text import longest_document, windows_of
 from .glm_moe_dsa import shares
 
 _DEFAULTS = {
@@ -77,7 +77,7 @@ class PoolIndexer(ExplicitPrecision):
     def pick(self, scores, text, cache, key_ends):
         """Picks [T, k + 1] of pools, the open one last; [T, k] where no tail is selected."""
         query, key, weights, sums = scores
-        count = max(min(self.count, text[LONGEST] // self.size), 1)
+        count = max(min(self.count, longest_document(text) // self.size), 1)
         picks = pick_keys(query, key, weights, text, cache, "index", count, self.size, sums)
         return with_open_block(picks, text, self.size) if self.tail else picks
 

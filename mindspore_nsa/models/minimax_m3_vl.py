@@ -8,7 +8,7 @@ from ._cache import BATCH, CAPACITY, WHOLE_BLOCKS, kept, with_tokens
 from ._config import Fields
 from ._grouped import GroupedAttention
 from ._parts import Linear, RMSNorm, turned
-from ._text import BEFORE, ENDS, LONGEST
+from ._text import longest_document, text_before, text_ends
 
 _DEFAULTS = {
     "hidden_size": 6144,
@@ -67,16 +67,16 @@ class BlockIndexer(ExplicitPrecision):
         query = ops.reshape(self.q_proj(x, dtype), (-1, self.heads, self.dim))
         query = turned(self.q_norm(query), cos, sin)
         key = turned(ops.expand_dims(self.k_norm(self.k_proj(x, dtype)), 1), cos, sin)
-        kv_ends, before = text[ENDS], None
+        kv_ends, before = text_ends(text), None
         if cache is not None:
             cache = with_tokens(cache, "index", text, key)
             key = ops.expand_dims(kept(cache, "index"), 1)
-            kv_ends, before = (ops.arange(cache[BATCH]) + 1) * cache[CAPACITY], text[BEFORE]
-        count = min(self.count, (text[LONGEST] - 1) // self.size + 1)
+            kv_ends, before = (ops.arange(cache[BATCH]) + 1) * cache[CAPACITY], text_before(text)
+        count = min(self.count, (longest_document(text) - 1) // self.size + 1)
         picks = nsa.block_indexer(
             query, key, score="max", block_size=self.size, block_count=count,
             head_groups=self.heads, local_blocks=min(self.local, count),
-            actual_seq_qlen=text[ENDS], actual_seq_kvlen=kv_ends, q_offset=before,
+            actual_seq_qlen=text_ends(text), actual_seq_kvlen=kv_ends, q_offset=before,
         )  # fmt: skip
         return picks, cache
 

@@ -10,7 +10,7 @@ from ._grouped import GroupedAttention
 from ._parts import Angles, Linear, RMSNorm, turned
 from ._picks import pick_keys, with_open_block
 from ._pooling import keep_last, tokens_of, write_entries
-from ._text import LONGEST, windows_of
+from ._text import longest_document, windows_of
 
 _DEFAULTS = {
     "hidden_size": 2048,
@@ -63,7 +63,7 @@ class GroupIndexer(ExplicitPrecision):
         if cache is not None:
             cache = keep_last(raw, text, cache, "open", key)
             cache = write_entries(key, windows, cache, "index")
-        count = max(min(self.count, text[LONGEST] // self.size), 1)
+        count = max(min(self.count, longest_document(text) // self.size), 1)
         picks = pick_keys(query, key, None, text, cache, "index", count, self.size, sums)
         return with_open_block(picks, text, self.size), cache
 
