@@ -38,7 +38,7 @@ def _placeholder(dtype: Any) -> Any:
     return zeros((1, 1, 1, 1), dtype)
 
 
-_operator_nsa_cache_step = InPlace(
+_in_place_nsa_cache_step = InPlace(
     _OP, "the layer without a cache", ("selected", "state", "others"), compares=False
 )
 
@@ -84,7 +84,7 @@ def nsa_cache_step(
         select_block_size, select_block_count, init_blocks, local_blocks, importance, layer
     )  # fmt: skip
     written = (selected, state) if others is None else (selected, state, others)
-    operator, mark = _operator_nsa_cache_step(text, *written)
+    operator, mark = _in_place_nsa_cache_step(text, *written)
     if mark is not None:
         mark(*written)
     return call_nsa_cache_step(

@@ -11,7 +11,7 @@ from ._refuse import refuse_value
 from .generated import REFUSALS
 
 
-def refusal(op: str, text: str) -> Any:
+def refusing_bprop(op: str, text: str) -> Any:
     """The bprop of an operator whose gradients raise the error `text` where one is used."""
     return REFUSALS[len(schema(op)["inputs"])](text)
 
@@ -31,7 +31,7 @@ def gradient_operator(op: str, attrs: Any, function: str) -> Any:
     `attrs` is what `encode_attrs` wrote, `function` the public function whose gradient it is.
     """
     text = second_order_text(function)
-    return native_operator(op, attrs, refusal(op, text))
+    return native_operator(op, attrs, refusing_bprop(op, text))
 
 
 def _no_gradient_text(op: str, instead: str) -> str:
@@ -46,7 +46,7 @@ def cache_operator(op: str, attrs: Any, instead: str, writes: bool = False) -> A
     `attrs` is what `encode_attrs` wrote, `instead` what to train with. One that `writes` the cache
     must not be dropped, merged or reordered by a compiler.
     """
-    operator = native_operator(op, attrs, refusal(op, _no_gradient_text(op, instead)))
+    operator = native_operator(op, attrs, refusing_bprop(op, _no_gradient_text(op, instead)))
     if writes:
         operator.custom.add_prim_attr("side_effect_mem", True)
     return operator

@@ -6,7 +6,7 @@ from typing import Any
 from mindspore import Tensor
 
 from ._custom import CACHE_SIZE, native_operator
-from ._gradient import refusal
+from ._gradient import refusing_bprop
 from ._indexer_kl_loss import checked_call
 from ._operands import in_dtype
 from ._plan import Planner
@@ -25,7 +25,7 @@ _NO_GRADIENT = (
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs: Any) -> Any:
-    bprop = refusal(_OP, _NO_GRADIENT)
+    bprop = refusing_bprop(_OP, _NO_GRADIENT)
     return native_operator(_OP, attrs, bprop)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from mindspore import Tensor
 
 from ._custom import CACHE_SIZE, native_operator
-from ._gradient import refusal
+from ._gradient import refusing_bprop
 from ._indexer_kl_loss import checked_call
 from ._plan import Planner
 from ._types import IntList
@@ -20,7 +20,7 @@ _NO_GRADIENT = f"{_FUNCTION}: softmax_max_index and softmax_sum_index have no gr
 @lru_cache(maxsize=CACHE_SIZE)
 def index_log_sum(attrs: Any) -> Any:
     """The operator."""
-    bprop = refusal(_OP, _NO_GRADIENT)
+    bprop = refusing_bprop(_OP, _NO_GRADIENT)
     return native_operator(_OP, attrs, bprop)
 
 

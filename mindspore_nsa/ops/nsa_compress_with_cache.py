@@ -24,7 +24,7 @@ def _plan_call(**given: Any) -> tuple[Any, ...]:
     return call.text(), call.stand_ins()
 
 
-_operator_nsa_compress_with_cache = InPlace(_OP, "nsa_compress", ("cache",), compares=True)
+_in_place_nsa_compress_with_cache = InPlace(_OP, "nsa_compress", ("cache",), compares=True)
 
 
 def nsa_compress_with_cache(
@@ -106,7 +106,7 @@ def nsa_compress_with_cache(
         cache,
     )
     check_pages("nsa_compress_with_cache", "block_table", block_table, actual_seq_len, input)
-    operator, mark = _operator_nsa_compress_with_cache(text, cache)
+    operator, mark = _in_place_nsa_compress_with_cache(text, cache)
     if mark is not None:
         mark(cache)
     rows = call_nsa_compress_with_cache(

@@ -16,7 +16,7 @@ from ._custom import (
     planned_target,
     schema,
 )
-from ._gradient import gradient_operator, refusal
+from ._gradient import gradient_operator, refusing_bprop
 from ._operands import int32_list
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, shown
@@ -57,7 +57,7 @@ class _Plan(NamedTuple):
 def _operator(attrs: Any, gradient_attrs: str, given: SparseFlashAttentionGiven) -> Any:
     """`gradient_attrs` is None where keys are in pages."""
     if gradient_attrs is None:
-        return native_operator(_OP, attrs, refusal(_OP, _NO_PAGES))
+        return native_operator(_OP, attrs, refusing_bprop(_OP, _NO_PAGES))
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
     return native_operator(_OP, attrs, bprop_of_sparse_flash_attention(gradient.call, given))
 
