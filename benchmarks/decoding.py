@@ -15,7 +15,7 @@ import numpy as np
 
 from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
-from mindspore_nsa.nn.cache import STATE, angles_of, sizes_of, state_of
+from mindspore_nsa.nn.cache_state import STATE, angles_of, sizes_of, state_of
 from mindspore_nsa.ops._cache_step import nsa_cache_step
 from mindspore_nsa.reference.rows import windows
 from mindspore_nsa.testing.case import Case

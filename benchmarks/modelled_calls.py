@@ -155,7 +155,8 @@ def decode(batch, new=1, heads=64, kv_heads=4, dim=192, value_dim=128, page=128,
 def cache_step(batch, heads=64, kv_heads=4, dim=192, value_dim=128, count=16):
     """The step of a layer: it has no function of its own."""
     from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
-    from mindspore_nsa.nn.cache import OTHERS, SELECTED, AttentionCache, state_of
+    from mindspore_nsa.nn.cache import AttentionCache
+    from mindspore_nsa.nn.cache_state import OTHERS, SELECTED, state_of
 
     # A narrow layer, whose projections take little time beside it.
     config = NSAConfig(64, heads, kv_heads, dim, value_dim, select_block_count=count)

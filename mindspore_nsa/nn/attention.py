@@ -12,8 +12,9 @@ from ..ops._plan import fail_type, lists_of_call
 from ..ops._types import IntList
 from .branch_heads import BranchHeads
 from .branches import BranchAttention
-from .cache import AttentionCache, make_cache, sizes_of
+from .cache import AttentionCache, make_cache
 from .cache_check import check_cache, states_of_call
+from .cache_state import sizes_of
 from .cache_step import CacheStep
 from .config import NSAConfig
 from .conversion import rename

@@ -1,125 +1,53 @@
 """The cache of an attention layer: what its earlier tokens leave for the later ones."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 import mindspore
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Tensor
 
 from ..ops._by_device import on_ascend
 from ..ops._in_place import copy_rows, is_view
 from ..ops._plan import DTYPE_NAMES, FLOATS, shown
 from ..ops._types import IntList
-from .cache_known import remember
-from .cache_parts import (
-    PARTS,
+from .cache_arrays import (
+    ARRAYS,
     array_of,
     check_rows,
     check_shape,
-    check_state,
     given_arrays,
     in_bits,
     tensor_of,
     without_process,
 )
-from .config import NSAConfig
-
-# Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
-# pays for each of its arguments.
-STATE, SELECTED, OTHERS = range(3)
-
-# Every row's state begins with the sizes that a cache was made for, which the shapes of its Tensors
-# do not tell apart, and what the angles by which its keys are turned follow from, as the bits of
-# float64; a dense layer's has 0 for those of other branches. Then come the dtype of keys and
-# values, because mixed precision casts Tensors on their way into a Cell and what is written to the
-# copies is lost, the `LayerNumber` whose tokens are in the row (0: of any), the length of the
-# row, and the most tokens that it has had since it was empty. As in infer/nsa_cache_step.h.
-ANGLES = ("rope_theta", "rope_factor", "rope_low", "rope_high")
-SIZES = (
-    *("head_dim", "value_head_dim", *ANGLES),
-    *("window_size", "compress_block_size", "compress_stride", "shared_kv"),
+from .cache_known import remember
+from .cache_memory import check_memory, copied_rows, to_be_written, widened, write, zeros
+from .cache_state import (
+    DTYPE,
+    DTYPES,
+    HEADER,
+    LAYER,
+    ROLLBACK,
+    SELECTED,
+    SIZES,
+    SPARSE_TENSORS,
+    STATE,
+    branch_places,
+    checked_state,
+    ring_places,
+    sizes_of,
+    state_of,
+    state_tensor,
 )
-DENSE_SIZES = 6
-DTYPE, LAYER = len(SIZES), len(SIZES) + 1
-HEADER = LAYER + 1
-
-# infer/op.h has the same numbers.
-DTYPES = {42: mindspore.float16, 43: mindspore.float32, 45: mindspore.bfloat16}
+from .config import NSAConfig
 
 # NSAConfig uses these names.
 _NAMED = {name: getattr(mindspore, name) for name in ("float16", "bfloat16", "float32")}
 
-# A size of no layer, in what a file says.
-_MOST = 2**40
-
-DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
-
-# Tokens that a row can go back although its rings have been full.
-ROLLBACK = 64
-
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def angles_of(config: NSAConfig) -> dict[Any, Any]:
-    """Return the sizes that decide rotary angles, by the names of `ANGLES`."""
-    scaling = config.rope_scaling
-    if scaling is None:
-        return dict(zip(ANGLES, (config.rope_theta, 1.0, 0.0, 1.0)))
-    ramp = scaling.ramp(config.head_dim, config.rope_theta)
-    return dict(zip(ANGLES, (config.rope_theta, scaling.factor, *ramp)))
-
-
-def sizes_of(config: NSAConfig, sparse: bool) -> tuple[Any, ...]:
-    """Return the first numbers of the state of a layer's cache."""
-    known = SIZES if sparse else SIZES[:DENSE_SIZES]
-    angles = angles_of(config)
-    sizes = {name: int(getattr(config, name)) for name in known if name not in ANGLES}
-    sizes.update((name, int(np.float64(value).view(np.int64))) for name, value in angles.items())
-    return tuple(sizes.get(name, 0) for name in SIZES)
-
-
-def size_text(name: str, value: Any) -> str:
-    """How an error writes a size, of which the state holds an angle as the bits of a double."""
-    if name in ANGLES:
-        value = f"{np.int64(value).view(np.float64):.9g}"
-    return f"{name} {value}"
-
-
-def _to_be_written(tensor: Tensor) -> Any:
-    """A new Tensor where the device has its memory: of one on the host it would write a copy."""
-    return tensor.move_to("Ascend") if on_ascend() else tensor
-
-
-def _write(tensor: Tensor, values: Any) -> None:
-    """Write values into the memory of a Tensor."""
-    if on_ascend():
-        tensor.copy_(values)
-    else:
-        ops.assign(tensor, values)
-
-
-def state_of(sizes: Any, dtype: Any, lengths: Any) -> Any:
-    """States of rows of these lengths, a Tensor [B, HEADER + 2]."""
-    number = next(number for number, known in DTYPES.items() if known == dtype)
-    rows = [[*sizes, number, 0, length, length] for length in lengths]
-    return _state_tensor(np.array(rows, np.int64))
-
-
-def _state_tensor(values: Any) -> Tensor:
-    """States of rows where the device has its memory."""
-    return remember(_to_be_written(Tensor(values)), values)
-
-
-def _rings(
-    capacity: int, window_size: int, compress_block_size: int, shared: Any
-) -> tuple[Any, ...]:
-    """Places of the window's and of the compression's ring; shared tokens need no first one."""
-    sizes = (compress_block_size,) if shared else (window_size, compress_block_size)
-    return tuple(min(capacity, size + ROLLBACK) for size in sizes)
 
 
 class AttentionCache(tuple[Any, ...]):
@@ -161,12 +89,12 @@ class AttentionCache(tuple[Any, ...]):
 
     def _write_state(self, state: Any) -> None:
         """Give rows other states, in place."""
-        _write(self[STATE], Tensor(state))
+        write(self[STATE], Tensor(state))
         remember(self[STATE], state)
 
     def _copied_state(self, rows: Any = slice(None)) -> Any:
         """The states of rows in a Tensor of their own."""
-        return _state_tensor(self._state()[0][rows])
+        return state_tensor(self._state()[0][rows])
 
     @property
     def lengths(self) -> Tensor:
@@ -203,7 +131,7 @@ class AttentionCache(tuple[Any, ...]):
             dict[str, numpy.ndarray], with names `state`, `selected` and, of a sparse layer,
             `others`. NumPy's files know no bfloat16, which is given as the uint16 of its bits.
         """
-        arrays = dict(zip(PARTS, map(array_of, self)))
+        arrays = dict(zip(ARRAYS, map(array_of, self)))
         return {**arrays, "state": without_process(arrays["state"], LAYER)}
 
     @classmethod
@@ -233,9 +161,9 @@ class AttentionCache(tuple[Any, ...]):
             AttentionCache(capacity=128, lengths=[0, 0], dtype=float32)
         """
         arrays = given_arrays(parts)
-        state = without_process(_checked_state(arrays["state"]), LAYER)
+        state = without_process(checked_state(arrays["state"]), LAYER)
         sizes, dtype = dict(zip(SIZES, state[0].tolist())), DTYPES[int(state[0, DTYPE])]
-        found, width = [_state_tensor(state)], sizes["head_dim"] + sizes["value_head_dim"]
+        found, width = [state_tensor(state)], sizes["head_dim"] + sizes["value_head_dim"]
         sparse = sizes["window_size"] > 0
         if sparse != ("others" in arrays):
             raise ValueError(
@@ -246,14 +174,14 @@ class AttentionCache(tuple[Any, ...]):
         places, heads = -1, -1
         for name in tuple(arrays)[1:]:
             if name == "others":
-                places = sum(_places(places, sizes))
+                places = sum(branch_places(places, sizes))
             array = in_bits(name, arrays[name], dtype)
             shape = len(state), heads, places, width
             check_shape(name, array, shape, "(B, N2, places, D + Dv)")
             heads, places = array.shape[1:3]
             if name == "selected":
                 check_rows(state, HEADER, places)
-            found.append(_to_be_written(tensor_of(array, dtype)))
+            found.append(to_be_written(tensor_of(array, dtype)))
         return cls(found)
 
     def __repr__(self) -> str:
@@ -292,7 +220,7 @@ class AttentionCache(tuple[Any, ...]):
         state, before, written = self._state()
         made = dict(zip(SIZES, state[0].tolist()))
         sizes = made["window_size"], made["compress_block_size"], made["shared_kv"]
-        rings = _rings(self.capacity, *sizes) if made["window_size"] > 0 else ()
+        rings = ring_places(self.capacity, *sizes) if made["window_size"] > 0 else ()
         after = self._ints("truncate", "lengths", lengths)
         if after.ndim == 1 and len(after) != len(before):
             raise ValueError(
@@ -348,7 +276,7 @@ class AttentionCache(tuple[Any, ...]):
         chosen = self._rows("select", "rows", rows)
         if not chosen:
             raise ValueError("AttentionCache.select: rows must name at least one row, got none")
-        others = (_rows_of(tensor, chosen) for tensor in self[SELECTED:])
+        others = (copied_rows(tensor, chosen) for tensor in self[SELECTED:])
         return type(self)((self._copied_state(chosen), *others))
 
     def copy_row(self, to: int | IntList, source: int) -> None:
@@ -411,11 +339,13 @@ class AttentionCache(tuple[Any, ...]):
         batch, heads = self[SELECTED].shape[:2]
         parts = [[(self.capacity, capacity)]]
         if len(self) == SPARSE_TENSORS:
-            parts.append(list(zip(_places(self.capacity, sizes), _places(capacity, sizes))))
+            parts.append(
+                list(zip(branch_places(self.capacity, sizes), branch_places(capacity, sizes)))
+            )
         places = sum(then for part in parts for _, then in part)
         elements = batch * heads * sum(dims) * places
-        _check_memory("AttentionCache.grow", capacity, elements, self[SELECTED].dtype)
-        grown = (_widened(*pair, dims) for pair in zip(self[SELECTED:], parts))
+        check_memory("AttentionCache.grow", capacity, elements, self[SELECTED].dtype)
+        grown = (widened(*pair, dims) for pair in zip(self[SELECTED:], parts))
         return type(self)((self._copied_state(), *grown))
 
     def reset(self, rows: int | IntList | None = None) -> None:
@@ -437,80 +367,12 @@ class AttentionCache(tuple[Any, ...]):
         self.truncate(lengths)
 
 
-def _checked_state(state: Any) -> Any:
-    """The states of rows from a file, or the error of what are none."""
-    check_state(state, HEADER + 2, LAYER)
-    sizes = dict(zip(SIZES, state[0].tolist()))
-    sparse = SIZES[DENSE_SIZES:-1]
-    lowest = dict.fromkeys(("head_dim", "value_head_dim"), 1)
-    lowest.update((name, int(any(sizes[other] for other in sparse))) for name in sparse)
-    wrong = [name for name, least in lowest.items() if not least <= sizes[name] <= _MOST]
-    if wrong or int(state[0, DTYPE]) not in DTYPES:
-        raise ValueError(
-            "AttentionCache.from_dict: parts['state'] must be that of a cache, got "
-            f"{f'{wrong[0]} {sizes[wrong[0]]}' if wrong else f'dtype {state[0, DTYPE]}'}"
-        )
-    return state
-
-
 def _size(function: str, name: str, value: Any) -> int:
     if not _is_int(value):
         raise TypeError(f"{function}: {name} must be an int, got {shown(value)}")
     if value < 1:
         raise ValueError(f"{function}: {name} must be at least 1, got {value}")
     return int(value)
-
-
-def _rows_of(tensor: Tensor, rows: Any) -> Any:
-    """Rows of a Tensor in a new one; gather takes no bfloat16 on a CPU."""
-    parts = [tensor[row : row + 1] for row in rows]
-    return ops.concat(parts, 0) if len(parts) > 1 else parts[0].copy()
-
-
-def _places(capacity: int, sizes: Any) -> tuple[Any, ...]:
-    """Places of the parts of a sparse layer's last Tensor: compressed tokens, rings."""
-    l, s = sizes["compress_block_size"], sizes["compress_stride"]  # noqa: E741
-    rings = _rings(capacity, sizes["window_size"], l, sizes["shared_kv"])
-    return max(1, (capacity - l) // s + 1), *rings
-
-
-def _widened(tensor: Tensor, parts: Any, dims: Any) -> Any:
-    """The caches [B, N2, places, D + Dv] of a Tensor with more places.
-
-    Args:
-        tensor (Tensor): Several caches, place after place.
-        parts (list): Places of each now and then.
-        dims (tuple[Any, ...]): D and Dv.
-    """
-    batch, heads = tensor.shape[:2]
-    flat, begin, pieces = tensor.reshape((batch, heads, -1)), 0, []
-    for now, then in parts:
-        # A head stores all keys, then all values. A token keeps its place, also in a ring:
-        # one that becomes larger was as large as the capacity and has never come around.
-        for dim in dims:
-            pieces.append(flat[..., begin : begin + now * dim])
-            begin += now * dim
-            if then > now:
-                pieces.append(ops.zeros((batch, heads, (then - now) * dim), tensor.dtype))
-    places = sum(then for _, then in parts)
-    # A reshape gives a view, and MindSpore passes a copy of a view where it is to be written.
-    return ops.concat(pieces, -1).reshape((batch, heads, places, sum(dims))).copy()
-
-
-# Bytes of a value by dtype; NumPy's dtype of zeros that become these without more memory.
-_BYTES = {mindspore.float16: 2, mindspore.bfloat16: 2, mindspore.float32: 4}
-_ZEROS = {2: np.float16, 4: np.float32}
-
-
-def _check_memory(function: str, capacity: int, elements: Any, dtype: Any) -> None:
-    """An error of a capacity that this machine cannot hold, before it tries to."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    taken = elements * _BYTES[dtype]
-    if taken > memory:
-        raise ValueError(
-            f"{function}: capacity must be one that the {memory} bytes of memory of this machine "
-            f"have room for, got {capacity}, with which the cache takes {taken} bytes"
-        )
 
 
 def make_cache(
@@ -526,14 +388,10 @@ def make_cache(
         )
     places = [capacity]
     if sparse:
-        places.append(sum(_places(capacity, vars(config))))
+        places.append(sum(branch_places(capacity, vars(config))))
     width = config.head_dim + config.value_head_dim
     elements = batch * config.num_kv_heads * width * sum(places)
-    _check_memory(function, capacity, elements + 2 * batch * (HEADER + 2), dtype)
-
-    def storage(count: int) -> Any:
-        shape = (batch, config.num_kv_heads, count, width)
-        return _to_be_written(Tensor(np.zeros(shape, _ZEROS[_BYTES[dtype]])).astype(dtype))
-
+    check_memory(function, capacity, elements + 2 * batch * (HEADER + 2), dtype)
+    shapes = [(batch, config.num_kv_heads, count, width) for count in places]
     state = state_of(sizes_of(config, sparse), dtype, [0] * batch)
-    return AttentionCache((state, *map(storage, places)))
+    return AttentionCache((state, *(zeros(shape, dtype) for shape in shapes)))

@@ -13,7 +13,8 @@ from ..ops._by_device import on_ascend
 from ..ops._custom import planned_target
 from ..ops._in_place import writes_of
 from ..ops._plan import DTYPE_NAMES, Planner, TensorSpec, fail_type, is_constant
-from .cache import (
+from .cache_known import forget, graph_compiled, known, own_call, remember
+from .cache_state import (
     DENSE_TENSORS,
     DTYPE,
     DTYPES,
@@ -26,7 +27,6 @@ from .cache import (
     STATE,
     size_text,
 )
-from .cache_known import forget, graph_compiled, known, own_call, remember
 from .layer_number import wrong_layer
 
 

@@ -6,8 +6,8 @@ import mindspore
 from mindspore import Tensor, ops
 
 from ..ops._cache_step import nsa_cache_step
-from .cache import ROLLBACK, angles_of
 from .cache_check import check_cache
+from .cache_state import ROLLBACK, angles_of
 from .compression import Compression
 from .config import NSAConfig
 from .gates import Gates

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindspore_nsa.nn.cache import HEADER
-from mindspore_nsa.nn.cache import LAYER as LAYER_PLACE
+from mindspore_nsa.nn.cache_state import HEADER
+from mindspore_nsa.nn.cache_state import LAYER as LAYER_PLACE
 from mindspore_nsa.reference.importance import block_scores, candidates_and_forced, top_blocks
 from mindspore_nsa.reference.rows import windows
 from mindspore_nsa.testing.dtypes import BFLOAT16, encode, from_bfloat16_bits, round_to

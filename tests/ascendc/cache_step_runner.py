@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindspore_nsa.nn.cache import HEADER
+from mindspore_nsa.nn.cache_state import HEADER
 from mindspore_nsa.testing.dtypes import BFLOAT16, decode
 
 from .launch import Tensor, as_dtype, launch, unwritten

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mindspore_nsa.nn.cache import HEADER
-from mindspore_nsa.nn.cache import LAYER as LAYER_PLACE
+from mindspore_nsa.nn.cache_state import HEADER
+from mindspore_nsa.nn.cache_state import LAYER as LAYER_PLACE
 from tests.common.tiles import around, tile
 
 from .attention_checks import calls_of

@@ -10,7 +10,7 @@ from mindspore import Tensor, nn
 
 import mindspore_nsa
 from mindspore_nsa.nn import AttentionCache, DenseAttention, RopeScaling
-from mindspore_nsa.nn.cache import HEADER, LAYER, ROLLBACK, STATE
+from mindspore_nsa.nn.cache_state import HEADER, LAYER, ROLLBACK, STATE
 from tests.nn.test_cache import CONFIG, HIDDEN, Step, draw, make
 from tests.ops.calls import context_mode
 

@@ -9,7 +9,7 @@ import pytest
 from mindspore import Tensor, nn
 
 from mindspore_nsa.nn import AttentionCache, DenseAttention, NativeSparseAttention, NSAConfig
-from mindspore_nsa.nn.cache import HEADER, ROLLBACK, STATE
+from mindspore_nsa.nn.cache_state import HEADER, ROLLBACK, STATE
 from mindspore_nsa.ops._gradient import cache_operator
 
 HIDDEN = 48

@@ -8,7 +8,7 @@ import pytest
 from mindspore import Tensor
 
 from mindspore_nsa.nn import AttentionCache
-from mindspore_nsa.nn.cache import HEADER
+from mindspore_nsa.nn.cache_state import HEADER
 
 from .test_cache import CAPACITY, CONFIG, HIDDEN, MODES, draw, make, stepper
 

@@ -11,7 +11,7 @@ import pytest
 from mindspore import Tensor, nn, ops
 
 from mindspore_nsa.nn import AttentionCache, DenseAttention, NativeSparseAttention
-from mindspore_nsa.nn.cache import DTYPE, HEADER, LAYER
+from mindspore_nsa.nn.cache_state import DTYPE, HEADER, LAYER
 from mindspore_nsa.nn.layer_number import LayerParts
 from tests.common.children import python
 from tests.ops.calls import context_mode

@@ -10,7 +10,7 @@ from mindspore import Tensor
 from ..ops._plan import DTYPE_NAMES, fail_type
 from .layer_number import LayerParts
 
-PARTS = ("state", "selected", "others")
+ARRAYS = ("state", "selected", "others")
 _FUNCTION = "AttentionCache.from_dict"
 
 
@@ -50,13 +50,13 @@ def given_arrays(parts: Any) -> Any:
     if not isinstance(parts, Mapping):
         fail_type(_FUNCTION, "parts", "a dict, as to_dict gives it", parts)
     names = set(parts)
-    if not set(PARTS[:2]) <= names <= set(PARTS):
+    if not set(ARRAYS[:2]) <= names <= set(ARRAYS):
         raise ValueError(
-            f"{_FUNCTION}: parts must have the names {', '.join(PARTS[:2])} and, of a sparse "
-            f"layer, {PARTS[2]}, got {', '.join(sorted(map(str, names))) or 'none'}"
+            f"{_FUNCTION}: parts must have the names {', '.join(ARRAYS[:2])} and, of a sparse "
+            f"layer, {ARRAYS[2]}, got {', '.join(sorted(map(str, names))) or 'none'}"
         )
     found = {}
-    for name in PARTS:
+    for name in ARRAYS:
         if name not in names:
             continue
         part = parts[name]
