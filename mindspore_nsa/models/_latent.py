@@ -5,7 +5,7 @@ from mindspore import ops
 
 from .. import ops as nsa
 from ..nn.parallel.context import ContextKeys
-from ..nn.parallel.shards import dense_pass_lists, row_positions
+from ..nn.parallel.shard_lists import dense_pass_lists, row_positions
 from ..nn.precision import rounded
 from ..ops._by_device import split
 from ._base import RECALL, STAGES, ModelAttention

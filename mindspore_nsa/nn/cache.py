@@ -41,13 +41,10 @@ from .cache_state import (
     state_tensor,
 )
 from .config import NSAConfig
+from .packing import is_int
 
 # NSAConfig uses these names.
 _NAMED = {name: getattr(mindspore, name) for name in ("float16", "bfloat16", "float32")}
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 class AttentionCache(tuple[Any, ...]):
@@ -291,7 +288,7 @@ class AttentionCache(tuple[Any, ...]):
             ValueError: If a row does not exist, or if a Tensor of the cache is a view, of which
                 MindSpore would pass a copy.
         """
-        if not _is_int(source):
+        if not is_int(source):
             raise TypeError(f"AttentionCache.copy_row: source must be an int, got {shown(source)}")
         pairs = [[row, int(source)] for row in self._rows("copy_row", "to", to)]
         self._rows("copy_row", "source", source)
@@ -327,7 +324,7 @@ class AttentionCache(tuple[Any, ...]):
             TypeError: If `capacity` is not an int.
             ValueError: If it is smaller than that of this cache.
         """
-        if not _is_int(capacity):
+        if not is_int(capacity):
             raise TypeError(f"AttentionCache.grow: capacity must be an int, got {shown(capacity)}")
         if capacity < self.capacity:
             raise ValueError(
@@ -368,7 +365,7 @@ class AttentionCache(tuple[Any, ...]):
 
 
 def _size(function: str, name: str, value: Any) -> int:
-    if not _is_int(value):
+    if not is_int(value):
         raise TypeError(f"{function}: {name} must be an int, got {shown(value)}")
     if value < 1:
         raise ValueError(f"{function}: {name} must be at least 1, got {value}")

@@ -40,7 +40,8 @@ def check_input(name: str, x: Tensor, hidden: int) -> None:
         raise ValueError(f"{name}: x must hold at least one token, got shape {x.shape}")
 
 
-def _is_int(value: Tensor) -> bool:
+def is_int(value: Any) -> bool:
+    """Whether a value is an int, of NumPy or not; a bool is none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
@@ -63,7 +64,7 @@ def check_ends(name: str, ends: Any, tokens: Any, argument: str = "actual_seq_le
         _fail_empty(name, argument)
     before = 0
     for i, end in enumerate(ends):
-        if not _is_int(end):
+        if not is_int(end):
             raise TypeError(f"{name}: {argument} must hold ints, got {shown(end)} at index {i}")
         if end < before:
             raise ValueError(

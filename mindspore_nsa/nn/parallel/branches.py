@@ -6,7 +6,7 @@ from mindspore import Tensor, ops
 
 from ..branches import compress
 from ..parts import LayerPart
-from .shards import (
+from .shard_lists import (
     compressed_ends,
     compression_lists,
     dense_pass_lists,

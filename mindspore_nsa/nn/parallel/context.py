@@ -9,17 +9,16 @@ from ...ops._plan import Planner
 from ..config import NSAConfig
 from ..precision import ExplicitPrecision
 from .collectives import Agreement, Extend, GatherByIndex, GatherInOrder, moved_dtype
-from .shards import (
-    TokenText,
+from .shard_call import planned_shard
+from .shard_lists import (
     check_lists,
     compressed_lists,
     compression_lists,
-    context_sizes,
     documents_of,
-    planned_shard,
     row_positions,
     window_lists,
 )
+from .shards import TokenText, context_sizes
 
 # Primitives, as in collectives.py.
 _cast, _reshape, _transpose = ops.Cast(), ops.Reshape(), ops.Transpose()

@@ -8,7 +8,7 @@ from mindspore import Tensor, ops
 from ..parts import LayerPart
 from ..precision import rounded
 from .context import whole_only
-from .shards import row_positions
+from .shard_lists import row_positions
 
 
 class SharedText(LayerPart):
