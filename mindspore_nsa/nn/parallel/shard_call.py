@@ -50,13 +50,6 @@ def _tables(layout: Layout, worker: int, sizes: Any, direct: Any) -> GatherTable
     return GatherTables(text, before=of(window - 1, 0), after=of(0, size - 1))
 
 
-def _shape_text(tokens: Any, workers: Any, hidden: int) -> str:
-    return (
-        f"[{tokens // workers}, {hidden}] or [B, {tokens // workers}, {hidden}], the own tokens of "
-        f"a worker: {tokens} over {workers} workers"
-    )
-
-
 def _plan_call(
     name: str, x: Any, lists: Any, hidden: Any, context: Any, sizes: Any, tensors: Any, direct: Any
 ) -> tuple[Any, ...]:
