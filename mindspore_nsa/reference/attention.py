@@ -10,6 +10,8 @@ Below the smallest normal float32, exp(score - max) of the forward pass and P of
 as 0.
 """
 
+from functools import reduce
+
 import numpy as np
 
 from .precision import FLOAT64
@@ -41,13 +43,24 @@ def contract(weights, count, x, precision=FLOAT64):
     return out
 
 
+def _contract_in_blocks(weights, count, x, precision):
+    """`contract` in blocks of `precision.summed_rows` terms, whose sums are added one by one."""
+    terms, block = x.shape[-2], precision.summed_rows
+    if block is None or terms <= block:
+        return contract(weights, count, x, precision)
+    count = np.broadcast_to(count, weights.shape)
+    blocks = (slice(first, first + block) for first in range(0, terms, block))
+    parts = (contract(weights[..., b], count[..., b], x[..., b, :], precision) for b in blocks)
+    return reduce(np.add, parts)
+
+
 def contract_heads(weights, count, x, group, precision=FLOAT64):
     """`contract` of weights and count [N1, S2, S1] and x [N1, S1, D], summed over groups of heads.
 
     Of every key head one sum of all terms, or a sum for each head and then one of these.
     """
     if not precision.one_sum or group == 1:
-        return sum_heads(contract(weights, count, x, precision), group, precision)
+        return sum_heads(_contract_in_blocks(weights, count, x, precision), group, precision)
     heads, columns, rows = weights.shape
     weights, count = (
         y.reshape(heads // group, group, columns, rows)
@@ -58,7 +71,7 @@ def contract_heads(weights, count, x, group, precision=FLOAT64):
     width = x.shape[-1]
     x = x.reshape(heads // group, group, rows, width).swapaxes(1, 2)
     x = x.reshape(heads // group, rows * group, width)
-    return contract(weights, count, x, precision)
+    return _contract_in_blocks(weights, count, x, precision)
 
 
 def visible_pairs(scores, count):

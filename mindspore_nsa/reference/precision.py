@@ -14,6 +14,7 @@ class Precision:
 
     real = np.float64
     one_sum = False  # dK and dV of a key head: of all its group's terms, or of its heads' sums
+    summed_rows = None  # terms of dK and dV that are summed by themselves; None: all of them
 
     def array(self, x):
         """The input x in the type of the arithmetic."""

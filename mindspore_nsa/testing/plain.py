@@ -9,6 +9,8 @@ small tensor a matter of luck (dP and Dvec may cancel to the last bit): `order` 
     3, 4        likewise, and dK and dV of a key head are one sum over the rows of all heads of its
                 group, as of a product whose rows these are, not a sum of the heads' sums
     5, 6, ...   as these four, term by term in a random order
+From 1 on, dK and dV are sums of the sums of ROWS terms. Kernels add them up step by step, too: the
+partial sums of one long sum are larger.
 """
 
 import numpy as np
@@ -16,6 +18,9 @@ import numpy as np
 from mindspore_nsa.reference import Precision
 
 from .dtypes import SMALLEST_NORMAL, round_to
+
+# The most rows that a step of the kernels adds up: that of Ascend.
+ROWS = 512
 
 
 class Plain(Precision):
@@ -35,6 +40,8 @@ class Plain(Precision):
 
 class TermByTerm(Plain):
     """The orders from 1 on."""
+
+    summed_rows = ROWS
 
     def __init__(self, dtype, order):
         super().__init__(dtype)

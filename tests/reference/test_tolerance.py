@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mindspore_nsa.reference.attention import FLT_MAX
+from mindspore_nsa.reference.attention import FLT_MAX, contract_heads
 from mindspore_nsa.testing.dtypes import (
     DTYPES,
     ULP,
@@ -16,8 +16,9 @@ from mindspore_nsa.testing.dtypes import (
     round_to,
     to_bfloat16_bits,
 )
-from mindspore_nsa.testing.plain import Sizes
+from mindspore_nsa.testing.plain import ROWS, Sizes, plain_precision
 from mindspore_nsa.testing.tolerance import check, check_rows, check_statistics, check_topk, limit
+from tests.common.tiles import tile
 
 
 def test_bfloat16_rounds_to_nearest_even():
@@ -70,6 +71,22 @@ def test_a_worse_order_of_sums_counts():
     check("x", REF + [0, 0, 1.9e-4], REF, iter(plains), "float32")
     with pytest.raises(AssertionError):
         check("x", REF + [0, 0, 1.9e-4], REF, iter(plains[:1]), "float32")
+
+
+def test_rows_of_a_sum_are_a_step_of_the_kernels():
+    steps = (tile("kTileRows"), tile("kStepKeys", "ascendc/attention/attention_sizes.h"))
+    assert max(steps) == ROWS
+
+
+@pytest.mark.parametrize("order", range(1, 5))
+@pytest.mark.parametrize("group", [1, 2])
+def test_long_sums_of_a_key_are_those_of_steps(order, group):
+    """Ones behind 2^24 are lost one by one, and kept as the sum of a step."""
+    ones = np.ones((group, 1, 3 * ROWS), np.float32)
+    x = np.ones((group, 3 * ROWS, 1), np.float32)
+    x[0, 0] = 2**24
+    found = contract_heads(ones, ones, x, group, plain_precision("float32", order))
+    assert found.item() == 2**24 + (3 * group - 1) * ROWS
 
 
 def test_the_page_shows_the_rule():
