@@ -30,6 +30,10 @@ constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
+// Rows in scratch are padded to a multiple of this, whatever the instruction set, so that the sizes
+// of scratch are known outside the translation units of one instruction set.
+constexpr int64_t kLanePad = 16;
+
 constexpr int64_t kAmxTile = 16;     // rows of a tile of AMX, and words or floats of a row
 constexpr int64_t kBf16x3Terms = 3;  // bf16 whose sum is a float
 

@@ -71,13 +71,13 @@ struct KernelTable {
   int64_t (*lightning_indexer_thread_size)(const AttentionPlan&, const TokenPlan&);
   void (*lightning_indexer)(const AttentionPlan&, const TokenPlan&, const Wave&,
                             const ForwardScratch&, int threads);
-  int64_t (*lightning_indexer_grad_thread_size)(const AttentionPlan&);
+  int64_t (*lightning_indexer_grad_thread_size)(const AttentionPlan&, const TokenGradPlan&);
   void (*lightning_indexer_grad)(const AttentionPlan&, const TokenGradPlan&, const ForwardScratch&,
                                  int threads);
   int64_t (*sparse_flash_attention_thread_size)(const AttentionPlan&, const SparsePlan&);
   void (*sparse_flash_attention)(const AttentionPlan&, const SparsePlan&, const ForwardScratch&,
                                  int threads);
-  int64_t (*sparse_flash_attention_grad_thread_size)(const AttentionPlan&, const SparsePlan&);
+  int64_t (*sparse_flash_attention_grad_thread_size)(const AttentionPlan&, const SparseGradPlan&);
   void (*sparse_flash_attention_grad)(const AttentionPlan&, const SparseGradPlan&,
                                       const ForwardScratch&, int threads);
   int64_t (*sparse_kl_loss_thread_size)(const KLPlan&);

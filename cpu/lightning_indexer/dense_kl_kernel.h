@@ -327,8 +327,8 @@ void dense_kl_loss(const DenseKLPlan& plan, const ForwardScratch& scratch, int t
         member.static_for(ceil_div(seg.kv_len, kTileKeys),
                           [&](int64_t step) { pack_index_step(plan, seg, group, step, buffers); });
         member.barrier();
-        for (int64_t i0 = 0; i0 < seg.q_len; i0 += plan.grad.wave) {
-          const int64_t queries = min64(plan.grad.wave, seg.q_len - i0);
+        for (int64_t i0 = 0; i0 < seg.q_len; i0 += plan.wave) {
+          const int64_t queries = min64(plan.wave, seg.q_len - i0);
           DenseKLWave(plan, b, group, i0, queries, buffers).run(member);
         }
       }

@@ -14,7 +14,7 @@ namespace {
 // Rows of a tile: enough of them for a step of the keys to be read seldom, few enough to stay, with
 // their scores and top-k tokens, in the second-level cache.
 constexpr int64_t kTopkRows = 256;
-// Bytes of products that wait to be added to keys.
+// Bytes of gradients of products that wait for the sums of keys.
 constexpr int64_t kWaitingBytes = 32 << 20;
 
 // Which rows of queries and keys belong to each other, and which keys a query sees.
@@ -64,10 +64,13 @@ void lightning_indexer(const LightningIndexerParams& p) {
   tokens.values = p.sparse_values;
   tokens.count = p.sparse_count;
   tokens.pages = {p.block_table, p.places, p.page};
-  int64_t longest = 1;
-  for (const Segment& seg : segments) longest = max64(longest, seg.kv_len);
-  tokens.most = min64(tokens.count, longest);
-  tokens.max_queries = max64(1, kTopkRows / plan.G);
+  int64_t queries = 1, keys = 1;
+  for (const Segment& seg : segments) {
+    queries = max64(queries, seg.q_len);
+    keys = max64(keys, seg.kv_len);
+  }
+  tokens.most = min64(tokens.count, keys);
+  tokens.max_queries = min64(queries, max64(1, kTopkRows / plan.G));
   tokens.max_rows = tokens.max_queries * plan.G;
 
   const std::vector<float> lowest(p.sparse_values ? p.sparse_count : 0, -__builtin_inff());
@@ -105,19 +108,17 @@ void lightning_indexer_grad(const LightningIndexerGradParams& p) {
   grad.count = p.sparse_count;
   grad.dq = p.dq;
   grad.dweights = p.dweights;
-  int64_t longest = 1;
-  for (const Segment& seg : segments) longest = max64(longest, seg.q_len);
-  const int64_t row = padded_row(p.D), of_query = max64(1, p.sparse_count * row * 4);
-  grad.wave = min64(longest, max64(1, kWaitingBytes / of_query));
+  grad.waiting.most = p.sparse_count;
+  const int64_t lanes = round_up(plan.G, kLanePad);
+  grad.waiting.plan(segments, sum_blocks(p.D), threads, kWaitingBytes, lanes * 4);
 
   const int64_t size = elem_size(p.dtype), keys = p.keys * plan.k.row;
   const bool narrow = p.dtype != ElemType::kFloat32;
   ForwardScratch space{};
-  space.thread_size = thread_space(table.lightning_indexer_grad_thread_size(plan));
+  space.thread_size = thread_space(table.lightning_indexer_grad_thread_size(plan, grad));
   const Scratch scratch([&](Arena& arena) {
-    grad.products = arena.take<float>(grad.wave * p.sparse_count * row);
-    grad.topk_tokens = arena.take<int32_t>(grad.wave * p.sparse_count);
-    grad.num_topk = arena.take<int64_t>(grad.wave);
+    grad.waiting.carve(arena);
+    grad.dz = arena.take<float>(grad.waiting.wave * p.sparse_count * lanes);
     grad.dk = narrow ? arena.take<float>(keys) : static_cast<float*>(p.dk);
     space.threads = arena.take_threads(threads, space.thread_size);
   });

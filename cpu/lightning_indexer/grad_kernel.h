@@ -1,29 +1,31 @@
 // The gradient of LightningIndexer's values, query by query: the top-k keys are gathered once, and
-// all heads are rows of the products with them. What a query adds to its keys waits until a wave of
-// queries is done; then every thread adds it up for a share of the keys, in the order of the
-// queries.
+// all heads are rows of the products with them. The gradients of these products wait, for a wave of
+// queries, for the sums of keys, see token_sums.h.
 #pragma once
 
 #include "cpu/engine/plan/topk_tokens.h"
 #include "cpu/engine/step/forward.h"
+#include "cpu/engine/step/token_sums.h"
 #include "cpu/lightning_indexer/indexer_plan.h"
 
 namespace nsa::cpu {
 namespace {
 
 struct TokenGradBuffers {
+  TokenSumBuffers sums;
   float* q;        // [G, row_d]
   float* q_lanes;  // [D, lanes]
   float* weight;   // [lanes]
   float* dweight;  // [lanes]
   float* dq;       // [G, row_d]
   float* keys;     // [kTopkStep, row_d]
-  float* z;        // [kTopkStep, lanes] products, then their gradients
   float* dy;       // [kTopkStep]
   int64_t row_d, lanes;
 
-  static TokenGradBuffers carve(Arena& arena, const AttentionPlan& plan) {
+  static TokenGradBuffers carve(Arena& arena, const AttentionPlan& plan,
+                                const TokenGradPlan& grad) {
     TokenGradBuffers b{};
+    b.sums = TokenSumBuffers::carve(arena, plan.G, grad.waiting);
     b.row_d = padded_row(plan.D);
     b.lanes = round_up(plan.G, kLanePad);
     b.q = arena.take<float>(plan.G * b.row_d);
@@ -32,7 +34,6 @@ struct TokenGradBuffers {
     b.dweight = arena.take<float>(b.lanes);
     b.dq = arena.take<float>(plan.G * b.row_d);
     b.keys = arena.take<float>(kTopkStep * b.row_d);
-    b.z = arena.take<float>(kTopkStep * b.lanes);
     b.dy = arena.take<float>(kTopkStep);
     return b;
   }
@@ -76,10 +77,10 @@ inline void topk_products(const AttentionPlan& plan, int64_t n, const TokenGradB
   matmul<FloatStep>({n, b.lanes, plan.D}, {b.keys, b.row_d, 1}, {b.q_lanes, b.lanes}, {z, b.lanes});
 }
 
-// Adds what n scores with the gradients dy add to the query and its weights; what they add to keys
-// goes to products [n, row_d]. z, the products of the gathered keys, becomes their gradients.
+// Adds what n scores with the gradients dy add to the query and its weights. z [n, lanes], the
+// products of the gathered keys, becomes their gradients.
 inline void accumulate_topk_grads(const AttentionPlan& plan, int64_t n, const float* gradients,
-                                  float* z, float* products, TokenGradBuffers& b) {
+                                  float* z, TokenGradBuffers& b) {
   const int64_t lanes_d = round_up(plan.D, kLanePad);
   for (int64_t j = 0; j < n; ++j) {
     const V dy = set1(gradients[j]);
@@ -92,7 +93,6 @@ inline void accumulate_topk_grads(const AttentionPlan& plan, int64_t n, const fl
   }
   matmul<FloatStep>({plan.G, lanes_d, n}, {z, 1, b.lanes}, {b.keys, b.row_d}, {b.dq, b.row_d},
                     {Into::kAdd});
-  matmul<FloatStep>({n, lanes_d, plan.G}, {z, b.lanes, 1}, {b.q, b.row_d}, {products, b.row_d});
 }
 
 inline void store_topk_query(const AttentionPlan& plan, const TokenGradPlan& grad, int64_t row,
@@ -105,12 +105,11 @@ inline void store_topk_query(const AttentionPlan& plan, const TokenGradPlan& gra
   }
 }
 
-// Query i with the heads of a key head: writes dq and dweights; what is added to keys goes to
-// products[row_d] for each top-k token that exists, whose index goes to `topk_tokens`. Gives how
-// many.
+// Query i with the heads of a key head: writes dq and dweights, and for each top-k token that
+// exists its index and the gradients of its products, dz [lanes]. Returns how many.
 inline int64_t grad_one_query(const AttentionPlan& plan, const TokenGradPlan& grad,
                               const Segment& seg, int64_t key_head, int64_t i, int32_t* topk_tokens,
-                              float* products, TokenGradBuffers& b) {
+                              float* dz, TokenGradBuffers& b) {
   const int64_t row = seg.first_query + i, at = row * plan.N2 + key_head;
   const int32_t* indices = grad.indices + at * grad.count;
   load_topk_query(plan, grad, row, key_head, b);
@@ -125,8 +124,9 @@ inline int64_t grad_one_query(const AttentionPlan& plan, const TokenGradPlan& gr
     }
     if (n > 0) {
       gather_topk_keys(plan, seg, key_head, topk_tokens + total, n, b);
-      topk_products(plan, n, b, b.z);
-      accumulate_topk_grads(plan, n, b.dy, b.z, products + total * b.row_d, b);
+      float* const z = dz + total * b.lanes;
+      topk_products(plan, n, b, z);
+      accumulate_topk_grads(plan, n, b.dy, z, b);
     }
     total += n;
   }
@@ -134,40 +134,26 @@ inline int64_t grad_one_query(const AttentionPlan& plan, const TokenGradPlan& gr
   return total;
 }
 
-// A member's share of the keys of a segment: what the queries of a wave add to them.
-inline void add_to_keys(const Member& member, const AttentionPlan& plan, const TokenGradPlan& grad,
-                        const Segment& seg, int64_t key_head, int64_t queries) {
-  const int64_t row_d = padded_row(plan.D), members = member.region.count;
-  const int64_t begin = seg.kv_len * member.number / members;
-  const int64_t past = seg.kv_len * (member.number + 1) / members;
-  for (int64_t n = 0; n < queries; ++n) {
-    const int32_t* topk_tokens = grad.topk_tokens + n * grad.count;
-    for (int64_t p = 0; p < grad.num_topk[n]; ++p) {
-      const int64_t k = topk_tokens[p];
-      if (k < begin || k >= past) continue;
-      add_to(grad.dk + seg.k + k * plan.k.row + key_head * plan.k.head,
-             grad.products + (n * grad.count + p) * row_d, plan.D);
-    }
-  }
-}
-
-// The gradients of all queries, wave by wave: query(segment, key head, number, topk_tokens,
-// products) does one, as grad_one_query().
+// The gradients of all queries, wave by wave: query(segment, key head, number, topk_tokens, dz)
+// does one, as grad_one_query().
 template <class Query>
 inline void grad_of_topk(const Member& member, const AttentionPlan& plan, const TokenGradPlan& grad,
-                         const Query& query) {
+                         TokenGradBuffers& buffers, const Query& query) {
+  const WaitingTokens& waiting = grad.waiting;
+  const KeyOutput dk = {plan.query, grad.dz, grad.dk, plan.D};
   for (int64_t b = 0; b < plan.num_segments; ++b) {
     const Segment& seg = plan.segments[b];
     for (int64_t h = 0; h < plan.N2; ++h) {
-      for (int64_t i0 = 0; i0 < seg.q_len; i0 += grad.wave) {
-        const int64_t queries = min64(grad.wave, seg.q_len - i0);
+      for (int64_t i0 = 0; i0 < seg.q_len; i0 += waiting.wave) {
+        const int64_t queries = min64(waiting.wave, seg.q_len - i0);
         member.dynamic_for(queries, [&](int64_t n) {
-          const int64_t first = n * grad.count;
-          grad.num_topk[n] = query(seg, h, i0 + n, grad.topk_tokens + first,
-                                   grad.products + first * padded_row(plan.D));
+          const int64_t first = n * waiting.most;
+          const int64_t total = query(seg, h, i0 + n, waiting.tokens + first,
+                                      grad.dz + first * round_up(plan.G, kLanePad));
+          put_in_chunks(waiting, n, total);
         });
         member.barrier();
-        add_to_keys(member, plan, grad, seg, h, queries);
+        add_token_sums(member, {plan, waiting, seg, h, i0, queries}, &dk, 1, buffers.sums);
         member.barrier();
       }
     }
@@ -178,18 +164,17 @@ void lightning_indexer_grad(const AttentionPlan& plan, const TokenGradPlan& grad
                             const ForwardScratch& scratch, int threads) {
   parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
-    TokenGradBuffers buffers = TokenGradBuffers::carve(arena, plan);
-    grad_of_topk(member, plan, grad,
-                 [&](const Segment& seg, int64_t key_head, int64_t i, int32_t* topk_tokens,
-                     float* products) {
-                   return grad_one_query(plan, grad, seg, key_head, i, topk_tokens, products,
-                                         buffers);
-                 });
+    TokenGradBuffers buffers = TokenGradBuffers::carve(arena, plan, grad);
+    grad_of_topk(
+        member, plan, grad, buffers,
+        [&](const Segment& seg, int64_t key_head, int64_t i, int32_t* topk_tokens, float* dz) {
+          return grad_one_query(plan, grad, seg, key_head, i, topk_tokens, dz, buffers);
+        });
   });
 }
 
-int64_t lightning_indexer_grad_thread_size(const AttentionPlan& plan) {
-  return measured([&](Arena& arena) { TokenGradBuffers::carve(arena, plan); });
+int64_t lightning_indexer_grad_thread_size(const AttentionPlan& plan, const TokenGradPlan& grad) {
+  return measured([&](Arena& arena) { TokenGradBuffers::carve(arena, plan, grad); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/engine/plan/attention_plan.h"
+#include "cpu/engine/plan/waiting_tokens.h"
 
 namespace nsa::cpu {
 
@@ -29,13 +30,11 @@ struct TokenGradPlan {
   const int32_t* indices;  // [rows, N2, count]
   const void* dy;          // the same
   int64_t count;
-  void* dq;              // [rows, N1, D]
-  float* dweights;       // [rows, N1]
-  float* dk;             // [keys, N2, D], zero at first
-  int64_t wave;          // queries whose products wait at a time
-  float* products;       // [wave, count, padded D] by top-k token
-  int32_t* topk_tokens;  // [wave, count] their keys
-  int64_t* num_topk;     // [wave]
+  void* dq;               // [rows, N1, D]
+  float* dweights;        // [rows, N1]
+  float* dk;              // [keys, N2, D], zero at first
+  WaitingTokens waiting;  // of a wave of queries
+  float* dz;              // [wave, count, lanes] gradients of products
 };
 
 }  // namespace nsa::cpu

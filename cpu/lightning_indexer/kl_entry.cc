@@ -11,7 +11,7 @@
 namespace nsa::cpu {
 namespace {
 
-// Bytes of products, or of scores and their queries, that wait to be added to keys.
+// Bytes of gradients of products, or of scores and their queries, that wait for the sums of keys.
 constexpr int64_t kWaitingBytes = 32 << 20;
 // Rows of a tile of the indexer, and of the attention.
 constexpr int64_t kIndexRows = 256;
@@ -120,17 +120,15 @@ void sparse_indexer_kl_loss(const IndexerKLLossParams& p) {
   const std::vector<Segment> segments = make_plan(p, plan);
   TokenGradPlan& grad = plan.grad;
   plan.tokens.most = grad.count = p.count;
-  int64_t longest = 1;
-  for (const Segment& seg : segments) longest = max64(longest, seg.q_len);
-  const int64_t row = padded_row(p.d), of_query = max64(1, p.count * row * 4);
-  grad.wave = min64(longest, max64(1, kWaitingBytes / of_query));
+  grad.waiting.most = p.count;
+  const int64_t lanes = round_up(plan.index.G, kLanePad);
+  grad.waiting.plan(segments, sum_blocks(p.d), threads, kWaitingBytes, lanes * 4);
 
   ForwardScratch space{};
   space.thread_size = thread_space(table.sparse_kl_loss_thread_size(plan));
   const Scratch scratch([&](Arena& arena) {
-    grad.products = arena.take<float>(grad.wave * p.count * row);
-    grad.topk_tokens = arena.take<int32_t>(grad.wave * p.count);
-    grad.num_topk = arena.take<int64_t>(grad.wave);
+    grad.waiting.carve(arena);
+    grad.dz = arena.take<float>(grad.waiting.wave * p.count * lanes);
     plan.loss = arena.take<double>(p.rows * p.groups);
     grad.dk = key_sums(p, arena);
     space.threads = arena.take_threads(threads, space.thread_size);
@@ -148,25 +146,25 @@ void dense_indexer_kl_loss(const IndexerKLLossParams& p) {
   plan.index.softmax_max = p.softmax_max_index;
   plan.index.softmax_sum = p.softmax_sum_index;
   plan.statistics = {p.packed, p.rows, p.Sq};
-  plan.tile_queries = max64(1, kAttentionRows / plan.attention.G);
-  plan.index_queries = max64(1, kIndexRows / plan.index.G);
   int64_t longest = 1, keys = 1;
   for (const Segment& seg : segments) {
     longest = max64(longest, seg.q_len);
     keys = max64(keys, seg.kv_len);
   }
+  plan.tile_queries = min64(longest, max64(1, kAttentionRows / plan.attention.G));
+  plan.index_queries = min64(longest, max64(1, kIndexRows / plan.index.G));
   plan.columns = round_up(keys, kTileKeys);
   const int64_t row = padded_row(p.d), depth = plan.tokens.depth(plan.attention);
   const int64_t of_query = (plan.columns + plan.index.G * row) * 4;
   const int64_t tiles = max64(1, kWaitingBytes / of_query / plan.index_queries);
-  plan.grad.wave = min64(longest, tiles * plan.index_queries);
+  plan.wave = min64(longest, tiles * plan.index_queries);
 
   ForwardScratch space{};
   space.thread_size = thread_space(table.dense_kl_loss_thread_size(plan));
   const Scratch scratch([&](Arena& arena) {
-    plan.mass = arena.take<float>(plan.grad.wave * plan.columns);
-    plan.masses = arena.take<float>(plan.grad.wave);
-    plan.index_rows = arena.take<float>(plan.grad.wave * plan.index.G * row);
+    plan.mass = arena.take<float>(plan.wave * plan.columns);
+    plan.masses = arena.take<float>(plan.wave);
+    plan.index_rows = arena.take<float>(plan.wave * plan.index.G * row);
     plan.attended = arena.take<float>(min64(kPackedKeys, plan.columns) * depth);
     plan.index_keys = arena.take<float>(plan.columns * p.d);
     plan.key_rows = arena.take<float>(plan.columns * row);
@@ -192,7 +190,9 @@ void dense_indexer_softmax_lse(const IndexerKLLossParams& p) {
   const StatisticRows statistics{p.packed, p.rows, p.Sq};
   TokenPlan tokens{};
   tokens.weights = p.weights;
-  tokens.max_queries = max64(1, kIndexRows / plan.G);
+  int64_t longest = 1;
+  for (const Segment& seg : segments) longest = max64(longest, seg.q_len);
+  tokens.max_queries = min64(longest, max64(1, kIndexRows / plan.G));
   tokens.max_rows = tokens.max_queries * plan.G;
   each_other_row(plan, p.rows, [&](int64_t first, int64_t rows) {
     for (int64_t row = first; row < first + rows; ++row) {

@@ -24,6 +24,7 @@ struct DenseKLPlan : KLPlan {
   StatisticRows statistics;  // of the indexer
   int64_t tile_queries;      // of the attention
   int64_t index_queries;     // of a tile of the indexer
+  int64_t wave;              // queries that are in scratch at a time
   int64_t columns;           // of a row of `mass`, whole steps of keys
   float* mass;               // [wave, columns] mean attention, then gradients of scores
   float* masses;             // [wave] their sums

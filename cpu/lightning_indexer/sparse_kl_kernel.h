@@ -20,7 +20,6 @@ struct SparseKLBuffers {
   float* s;              // [kGatherRows, lanes]
   float *max, *inverse;  // [lanes]
   TokenGradBuffers index;
-  float* z;      // [most, lanes of the indexer]
   float* p;      // [most] mean attention
   float* score;  // [most] of the indexer, then its gradients
   int64_t lanes;
@@ -35,8 +34,7 @@ struct SparseKLBuffers {
     b.s = arena.take<float>(kGatherRows * b.lanes);
     b.max = arena.take<float>(b.lanes);
     b.inverse = arena.take<float>(b.lanes);
-    b.index = TokenGradBuffers::carve(arena, plan.index);
-    b.z = arena.take<float>(plan.tokens.most * b.index.lanes);
+    b.index = TokenGradBuffers::carve(arena, plan.index, plan.grad);
     b.p = arena.take<float>(most);
     b.score = arena.take<float>(most);
     return b;
@@ -55,7 +53,7 @@ class SparseQueryKL {
         b_(b) {}
 
   // Returns the number of tokens like grad_one_query().
-  int64_t run(int32_t* topk_tokens, float* products) {
+  int64_t run(int32_t* topk_tokens, float* dz) {
     const AttentionPlan& index = plan_.index;
     TokenGradBuffers& of_index = b_.index;
     const int64_t at = row_ * index.N2 + group_;
@@ -65,14 +63,13 @@ class SparseQueryKL {
     load_topk_query(index, plan_.grad, row_, group_, of_index);
     if (total > 0) {
       mean_attention(total);
-      scores(total);
+      scores(total, dz);
       plan_.loss[at] = divergence_gradient(b_.p, b_.score, total);
     }
     for (int64_t t = 0; t < total; t += kGatherRows) {
       const int64_t n = min64(kGatherRows, total - t);
       gather_topk_keys(index, seg_, group_, tokens + t, n, of_index);
-      accumulate_topk_grads(index, n, b_.score + t, b_.z + t * of_index.lanes,
-                            products + t * of_index.row_d, of_index);
+      accumulate_topk_grads(index, n, b_.score + t, dz + t * of_index.lanes, of_index);
     }
     for (int64_t t = 0; t < total; ++t) topk_tokens[t] = tokens[t];
     store_topk_query(index, plan_.grad, row_, group_, of_index);
@@ -125,14 +122,14 @@ class SparseQueryKL {
     }
   }
 
-  // Computes the scores of all tokens and keeps the products that they come from.
-  void scores(int64_t total) {
+  // Computes the scores of all tokens and the products z [total, lanes] that they come from.
+  void scores(int64_t total, float* products) {
     TokenGradBuffers& b = b_.index;
     const int64_t heads = plan_.index.G;
     for (int64_t t = 0; t < total; t += kGatherRows) {
       const int64_t n = min64(kGatherRows, total - t);
       gather_topk_keys(plan_.index, seg_, group_, b_.gathered.tokens + t, n, b);
-      float* z = b_.z + t * b.lanes;
+      float* const z = products + t * b.lanes;
       topk_products(plan_.index, n, b, z);
       for (int64_t j = 0; j < n; ++j) {
         V sum = zero();
@@ -155,9 +152,9 @@ void sparse_kl_loss(const KLPlan& plan, const ForwardScratch& scratch, int threa
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     SparseKLBuffers buffers = SparseKLBuffers::carve(arena, plan);
     grad_of_topk(
-        member, plan.index, plan.grad,
-        [&](const Segment& seg, int64_t group, int64_t i, int32_t* topk_tokens, float* products) {
-          return SparseQueryKL(plan, seg.index, group, i, buffers).run(topk_tokens, products);
+        member, plan.index, plan.grad, buffers.index,
+        [&](const Segment& seg, int64_t group, int64_t i, int32_t* topk_tokens, float* dz) {
+          return SparseQueryKL(plan, seg.index, group, i, buffers).run(topk_tokens, dz);
         });
   });
 }

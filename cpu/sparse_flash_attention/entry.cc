@@ -10,7 +10,7 @@
 namespace nsa::cpu {
 namespace {
 
-// Bytes of products that wait to be added to keys and values.
+// Bytes of probabilities and gradients of scores that wait for the sums of keys and values.
 constexpr int64_t kWaitingBytes = 48 << 20;
 
 // Which rows of queries and keys belong to each other, and which keys a query sees.
@@ -100,11 +100,11 @@ void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
   grad.sum_grad = p.softmax_sum_grad;
   grad.dq = p.dq;
   grad.dq_rope = p.dq_rope;
-  int64_t longest = 1;
-  for (const Segment& seg : segments) longest = max64(longest, seg.q_len);
-  const int64_t row_k = padded_row(grad.depth(plan)), row_v = padded_row(p.Dv);
-  const int64_t of_query = max64(1, grad.most * (row_k + row_v + 1) * 4);
-  grad.wave = min64(longest, max64(1, kWaitingBytes / of_query));
+  const int64_t lanes = round_up(plan.G, kLanePad);
+  WaitingTokens& waiting = grad.waiting;
+  waiting.most = grad.most;
+  waiting.plan(segments, sum_blocks(p.D) + sum_blocks(grad.R) + sum_blocks(p.Dv), threads,
+               kWaitingBytes, 2 * lanes * 4);
 
   const int64_t size = elem_size(p.dtype), tokens = p.keys * p.N2;
   const bool narrow = p.dtype != ElemType::kFloat32;
@@ -114,10 +114,9 @@ void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
     const auto sums = [&](void* output, int64_t width) {
       return narrow ? arena.take<float>(tokens * width) : static_cast<float*>(output);
     };
-    grad.products = arena.take<float>(grad.wave * grad.most * row_k);
-    grad.value_products = arena.take<float>(grad.wave * grad.most * row_v);
-    grad.topk_tokens = arena.take<int32_t>(grad.wave * grad.most);
-    grad.num_topk = arena.take<int64_t>(grad.wave);
+    waiting.carve(arena);
+    grad.p = arena.take<float>(waiting.wave * waiting.most * lanes);
+    grad.ds = arena.take<float>(waiting.wave * waiting.most * lanes);
     grad.dk = sums(p.dk, p.D);
     grad.dv = sums(p.dv, p.Dv);
     if (grad.R > 0) grad.dk_rope = sums(p.dk_rope, grad.R);

@@ -1,43 +1,49 @@
-// The gradient of SparseFlashAttention, query by query on the tiles of its forward. What a query
-// adds to its keys and values waits until a wave of queries is done; then every thread adds it up
-// for a share of the keys, in the order of the queries.
+// The gradient of SparseFlashAttention, query by query on the tiles of its forward. Probabilities
+// and gradients of scores of a wave of queries wait for the sums of keys and values, see
+// token_sums.h.
 #pragma once
 
+#include "cpu/engine/step/token_sums.h"
 #include "cpu/sparse_flash_attention/kernel.h"
 
 namespace nsa::cpu {
 namespace {
 
+// Floats of keys that are gathered once for both passes over them: with more, which would leave the
+// second-level cache, reading them again from the tensor takes no longer.
+constexpr int64_t kKeptFloats = 3 << 17;
+
 struct SparseGradBuffers {
   GatherBuffers gathered;
+  int64_t kept;  // tokens that it has room for
+  TokenSumBuffers sums;
   float* q;                      // [G, row_k]
   float* q_lanes;                // [depth, lanes]
-  float* dout;                   // [G, row_o]
+  float* dout;                   // [G, row_o], and zeros in the rest of kDots rows
   float* dout_lanes;             // [Dv, lanes]
   float* dq;                     // [G, row_k]
-  float* p;                      // [most, lanes] scores, then probabilities
-  float* ds;                     // [kGatherRows, lanes]
   float *max, *inverse, *delta;  // [lanes]
-  float* tmp;                    // [Dv]
+  float* out;                    // [kDots, row_o] of a few heads
   int64_t lanes, row_o;
 
   static SparseGradBuffers carve(Arena& arena, const AttentionPlan& plan,
-                                 const SparsePlan& sparse) {
+                                 const SparseGradPlan& sparse) {
     SparseGradBuffers b{};
-    b.gathered = GatherBuffers::carve(arena, plan, sparse);
+    const int64_t fit = kKeptFloats / padded_row(sparse.depth(plan));
+    b.kept = max64(kGatherRows, min64(fit, sparse.most));
+    b.gathered = GatherBuffers::carve(arena, plan, sparse, b.kept);
+    b.sums = TokenSumBuffers::carve(arena, plan.G, sparse.waiting);
     b.lanes = round_up(plan.G, kLanePad);
     b.row_o = padded_row(plan.Dv);
     b.q = arena.take<float>(plan.G * b.gathered.row_k);
     b.q_lanes = arena.take<float>(sparse.depth(plan) * b.lanes);
-    b.dout = arena.take<float>(plan.G * b.row_o);
+    b.dout = arena.take<float>(round_up(plan.G, kDots) * b.row_o);
     b.dout_lanes = arena.take<float>(plan.Dv * b.lanes);
     b.dq = arena.take<float>(plan.G * b.gathered.row_k);
-    b.p = arena.take<float>(sparse.most * b.lanes);
-    b.ds = arena.take<float>(kGatherRows * b.lanes);
     b.max = arena.take<float>(b.lanes);
     b.inverse = arena.take<float>(b.lanes);
     b.delta = arena.take<float>(b.lanes);
-    b.tmp = arena.take<float>(round_up(plan.Dv, kLanePad));
+    b.out = arena.take<float>(kDots * b.row_o);
     return b;
   }
 };
@@ -56,28 +62,26 @@ class SparseQueryGrad {
         depth_(grad.depth(plan)),
         b_(b) {}
 
-  // Writes the terms of dk and dv to the rows of products and their tokens to `topk_tokens`.
-  // Returns how many.
-  int64_t run(int32_t* topk_tokens, float* products, float* value_products) {
+  // Writes the query's tokens, their probabilities and the gradients of their scores, [total,
+  // lanes] each. Returns how many.
+  int64_t run(int32_t* topk_tokens, float* p, float* ds) {
     GatherBuffers& gathered = b_.gathered;
     const int64_t total = expand_tokens(
         grad_, seg_, i_, grad_.indices + (row_ * plan_.N2 + key_head_) * grad_.count, gathered);
     fill(b_.dq, plan_.G * gathered.row_k, 0.0f);
     load_rows(plan_, grad_, row_, key_head_, gathered.row_k, b_.lanes, b_.q, b_.q_lanes);
     load_out();
-    probabilities(total);
+    const bool kept = total <= b_.kept;
+    probabilities(total, kept, p);
     for (int64_t t = 0; t < total; t += kGatherRows) {
-      const int64_t n = min64(kGatherRows, total - t);
-      gather_rows(plan_, grad_, seg_, key_head_, gathered.tokens + t, n, gathered);
-      score_gradients(b_.p + t * b_.lanes, n);
-      const int64_t lanes_k = round_up(depth_, kLanePad), lanes_v = round_up(plan_.Dv, kLanePad);
-      const Lanes rows = {gathered.keys, gathered.row_k};
-      matmul<FloatStep>({plan_.G, lanes_k, n}, {b_.ds, 1, b_.lanes}, rows, {b_.dq, rows.row_stride},
-                        {Into::kAdd});
-      matmul<FloatStep>({n, lanes_k, plan_.G}, {b_.ds, b_.lanes, 1}, {b_.q, rows.row_stride},
-                        {products + t * rows.row_stride, rows.row_stride});
-      matmul<FloatStep>({n, lanes_v, plan_.G}, {b_.p + t * b_.lanes, b_.lanes, 1},
-                        {b_.dout, b_.row_o}, {value_products + t * b_.row_o, b_.row_o});
+      const int64_t n = min64(kGatherRows, total - t), row = gathered.row_k;
+      float* const keys = gathered.keys + (kept ? t * row : 0);
+      if (!kept) gather_keys(plan_, grad_, seg_, key_head_, gathered.tokens + t, n, keys, row);
+      gather_values(plan_, grad_, seg_, key_head_, gathered.tokens + t, n, gathered);
+      float* const of_scores = ds + t * b_.lanes;
+      score_gradients(p + t * b_.lanes, gathered.shared ? keys : gathered.values, n, of_scores);
+      matmul<FloatStep>({plan_.G, round_up(depth_, kLanePad), n}, {of_scores, 1, b_.lanes},
+                        {keys, row}, {b_.dq, row}, {Into::kAdd});
     }
     for (int64_t t = 0; t < total; ++t) topk_tokens[t] = gathered.tokens[t];
     store_rows();
@@ -87,30 +91,35 @@ class SparseQueryGrad {
  private:
   int64_t head(int64_t g) const { return row_ * plan_.N1 + key_head_ * plan_.G + g; }
 
-  // delta = rowsum(dout * out).
+  // delta = rowsum(dout * out), of a few heads side by side: one sum alone would wait for each
+  // addition.
   void load_out() {
-    fill(b_.dout_lanes, plan_.Dv * b_.lanes, 0.0f);
     fill(b_.delta, b_.lanes, 0.0f);
-    for (int64_t g = 0; g < plan_.G; ++g) {
-      float* dout = b_.dout + g * b_.row_o;
-      to_float(plan_.dtype, grad_.dout, head(g) * plan_.Dv, plan_.Dv, dout);
-      fill(dout + plan_.Dv, b_.row_o - plan_.Dv, 0.0f);
-      to_float(plan_.dtype, plan_.out, head(g) * plan_.Dv, plan_.Dv, b_.tmp);
-      for (int64_t d = 0; d < plan_.Dv; ++d) {
-        b_.dout_lanes[d * b_.lanes + g] = dout[d];
-        b_.delta[g] += dout[d] * b_.tmp[d];
+    for (int64_t g0 = 0; g0 < plan_.G; g0 += kDots) {
+      const int64_t heads = min64(kDots, plan_.G - g0), row = b_.row_o;
+      float* const dout = b_.dout + g0 * row;
+      fill(dout, kDots * row, 0.0f);
+      fill(b_.out, kDots * row, 0.0f);
+      for (int64_t g = 0; g < heads; ++g) {
+        to_float(plan_.dtype, grad_.dout, head(g0 + g) * plan_.Dv, plan_.Dv, dout + g * row);
+        to_float(plan_.dtype, plan_.out, head(g0 + g) * plan_.Dv, plan_.Dv, b_.out + g * row);
       }
+      float sums[kDots] = {};
+      for (int64_t d = 0; d < plan_.Dv; ++d)
+        for (int64_t g = 0; g < kDots; ++g) sums[g] += dout[g * row + d] * b_.out[g * row + d];
+      for (int64_t g = 0; g < heads; ++g) b_.delta[g0 + g] = sums[g];
     }
+    rows_as_lanes(b_.dout, b_.row_o, plan_.G, plan_.Dv, b_.lanes, b_.dout_lanes);
   }
 
   // p = exp(score - max) / sum of all tokens, and of the sink.
-  void probabilities(int64_t total) {
-    GatherBuffers& gathered = b_.gathered;
+  void probabilities(int64_t total, bool kept, float* p) {
+    const GatherBuffers& gathered = b_.gathered;
     for (int64_t t = 0; t < total; t += kGatherRows) {
-      const int64_t n = min64(kGatherRows, total - t);
-      gather_rows(plan_, grad_, seg_, key_head_, gathered.tokens + t, n, gathered);
-      products_of_rows(n, depth_, gathered.keys, gathered.row_k, b_.q_lanes, b_.lanes,
-                       b_.p + t * b_.lanes);
+      const int64_t n = min64(kGatherRows, total - t), row = gathered.row_k;
+      float* const keys = gathered.keys + (kept ? t * row : 0);
+      gather_keys(plan_, grad_, seg_, key_head_, gathered.tokens + t, n, keys, row);
+      products_of_rows(n, depth_, keys, row, b_.q_lanes, b_.lanes, p + t * b_.lanes);
     }
     const V by = set1(plan_.scale);
     for (int64_t g = 0; g < b_.lanes; g += W) {
@@ -121,15 +130,15 @@ class SparseQueryGrad {
       }
       V top = load(sinks);
       for (int64_t t = 0; t < total; ++t) {
-        const V x = mul(load(b_.p + t * b_.lanes + g), by);
-        store(b_.p + t * b_.lanes + g, x);
+        const V x = mul(load(p + t * b_.lanes + g), by);
+        store(p + t * b_.lanes + g, x);
         top = max(x, top);
       }
       const V base = SoftmaxLanes<NaturalExponent>::base_of(top);
       V each[kSums] = {exp_from(load(sinks), base), zero(), zero(), zero()};
       for (int64_t t = 0; t < total; ++t) {
-        const V e = exp_from(load(b_.p + t * b_.lanes + g), base);
-        store(b_.p + t * b_.lanes + g, e);
+        const V e = exp_from(load(p + t * b_.lanes + g), base);
+        store(p + t * b_.lanes + g, e);
         each[t % kSums] = add(each[t % kSums], e);
       }
       float sums[W];
@@ -139,7 +148,7 @@ class SparseQueryGrad {
       store(b_.max + g, top);
       const V inverse = load(b_.inverse + g);
       for (int64_t t = 0; t < total; ++t) {
-        float* at = b_.p + t * b_.lanes + g;
+        float* at = p + t * b_.lanes + g;
         store(at, mul(load(at), inverse));
       }
     }
@@ -153,14 +162,13 @@ class SparseQueryGrad {
   }
 
   // ds = scale * p * (dp - delta) of n tokens; 0 where p is.
-  void score_gradients(const float* p, int64_t n) {
-    const GatherBuffers& gathered = b_.gathered;
-    products_of_rows(n, plan_.Dv, gathered.values, gathered.row_v, b_.dout_lanes, b_.lanes, b_.ds);
+  void score_gradients(const float* p, const float* values, int64_t n, float* ds) {
+    products_of_rows(n, plan_.Dv, values, b_.gathered.row_v, b_.dout_lanes, b_.lanes, ds);
     const V by = set1(plan_.scale);
     for (int64_t g = 0; g < b_.lanes; g += W) {
       const V delta = load(b_.delta + g);
       for (int64_t j = 0; j < n; ++j) {
-        float* at = b_.ds + j * b_.lanes + g;
+        float* at = ds + j * b_.lanes + g;
         const V x = load(p + j * b_.lanes + g), scaled = mul(x, by);
         const V d = mul(scaled, sub(load(at), delta));
         store(at, where_lt(zero(), x, d, mul(x, zero())));
@@ -188,46 +196,29 @@ class SparseQueryGrad {
   SparseGradBuffers& b_;
 };
 
-// A member's share of the keys of a segment: what the queries of a wave add to them.
-inline void add_to_tokens(const Member& member, const AttentionPlan& plan,
-                          const SparseGradPlan& grad, const Segment& seg, int64_t key_head,
-                          int64_t queries) {
-  const int64_t row_k = padded_row(grad.depth(plan)), row_v = padded_row(plan.Dv);
-  const int64_t begin = seg.kv_len * member.number / member.region.count;
-  const int64_t past = seg.kv_len * (member.number + 1) / member.region.count;
-  for (int64_t n = 0; n < queries; ++n) {
-    const int32_t* topk_tokens = grad.topk_tokens + n * grad.most;
-    for (int64_t t = 0; t < grad.num_topk[n]; ++t) {
-      if (topk_tokens[t] < begin || topk_tokens[t] >= past) continue;
-      const int64_t head = (seg.first_key + topk_tokens[t]) * plan.N2 + key_head,
-                    at = n * grad.most + t;
-      const float* product = grad.products + at * row_k;
-      add_to(grad.dk + head * plan.D, product, plan.D);
-      if (grad.R > 0) add_to(grad.dk_rope + head * grad.R, product + plan.D, grad.R);
-      add_to(grad.dv + head * plan.Dv, grad.value_products + at * row_v, plan.Dv);
-    }
-  }
-}
-
 void sparse_flash_attention_grad(const AttentionPlan& plan, const SparseGradPlan& grad,
                                  const ForwardScratch& scratch, int threads) {
-  const int64_t row_k = padded_row(grad.depth(plan)), row_v = padded_row(plan.Dv);
+  const WaitingTokens& waiting = grad.waiting;
+  const int64_t of_query = waiting.most * round_up(plan.G, kLanePad);
+  const KeyOutput outputs[] = {{plan.query, grad.ds, grad.dk, plan.D},
+                               {grad.query_rope, grad.ds, grad.dk_rope, grad.R},
+                               {grad.dout, grad.p, grad.dv, plan.Dv}};
   parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     SparseGradBuffers buffers = SparseGradBuffers::carve(arena, plan, grad);
     for (int64_t b = 0; b < plan.num_segments; ++b) {
       const Segment& seg = plan.segments[b];
       for (int64_t h = 0; h < plan.N2; ++h) {
-        for (int64_t i0 = 0; i0 < seg.q_len; i0 += grad.wave) {
-          const int64_t queries = min64(grad.wave, seg.q_len - i0);
+        for (int64_t i0 = 0; i0 < seg.q_len; i0 += waiting.wave) {
+          const int64_t queries = min64(waiting.wave, seg.q_len - i0);
           member.dynamic_for(queries, [&](int64_t n) {
-            grad.num_topk[n] =
-                SparseQueryGrad(plan, grad, seg, h, i0 + n, buffers)
-                    .run(grad.topk_tokens + n * grad.most, grad.products + n * grad.most * row_k,
-                         grad.value_products + n * grad.most * row_v);
+            const int64_t total = SparseQueryGrad(plan, grad, seg, h, i0 + n, buffers)
+                                      .run(waiting.tokens + n * waiting.most, grad.p + n * of_query,
+                                           grad.ds + n * of_query);
+            put_in_chunks(waiting, n, total);
           });
           member.barrier();
-          add_to_tokens(member, plan, grad, seg, h, queries);
+          add_token_sums(member, {plan, waiting, seg, h, i0, queries}, outputs, 3, buffers.sums);
           member.barrier();
         }
       }
@@ -236,8 +227,8 @@ void sparse_flash_attention_grad(const AttentionPlan& plan, const SparseGradPlan
 }
 
 int64_t sparse_flash_attention_grad_thread_size(const AttentionPlan& plan,
-                                                const SparsePlan& sparse) {
-  return measured([&](Arena& arena) { SparseGradBuffers::carve(arena, plan, sparse); });
+                                                const SparseGradPlan& grad) {
+  return measured([&](Arena& arena) { SparseGradBuffers::carve(arena, plan, grad); });
 }
 
 }  // namespace

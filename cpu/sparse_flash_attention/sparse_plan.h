@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/engine/plan/tokens.h"
+#include "cpu/engine/plan/waiting_tokens.h"
 
 namespace nsa::cpu {
 
@@ -14,11 +15,9 @@ struct SparseGradPlan : SparsePlan {
   float* dv;              // [keys, N2, Dv], zero at first
   float* dk_rope;         // [keys, N2, R], zero at first
   float* dsink;           // [rows, N1] of one query each, or nullptr
-  int64_t wave;           // queries whose products wait at a time
-  float* products;        // [wave, most, padded depth]
-  float* value_products;  // [wave, most, padded Dv]
-  int32_t* topk_tokens;   // [wave, most] their keys
-  int64_t* num_topk;      // [wave]
+  WaitingTokens waiting;  // of a wave of queries
+  float* p;               // [wave, most, lanes] probabilities
+  float* ds;              // [wave, most, lanes] gradients of scores
 };
 
 }  // namespace nsa::cpu

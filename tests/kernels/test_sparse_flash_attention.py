@@ -110,6 +110,38 @@ def test_threads(op):
             assert a.tobytes() == b.tobytes(), case
 
 
+@pytest.mark.parametrize("count, width", [(16384, 8), (64, 136)])
+def test_sums_of_keys(count, width):
+    """Tokens for two waves, named often; and few, whose rows have more columns than a work item."""
+    queries, keys, heads, scale = 40, 2500, 3, 0.25
+    query, dout = draw(9, 1, queries, heads, width), draw(10, 1, queries, heads, width)
+    key, value = draw(11, 1, keys, 1, width), draw(12, 1, keys, 1, width)
+    picks = np.random.default_rng(13).integers(0, keys, (1, queries, 1, count)).astype(np.int32)
+    times = np.zeros((queries, keys))
+    np.add.at(times, (np.arange(queries)[:, None], picks[0, :, 0]), 1)
+    q, dy, k, v = (np.float64(x) for x in (query[0], dout[0], key[0, :, 0], value[0, :, 0]))
+    p = times * np.exp(scale * np.einsum("qhd,kd->hqk", q, k))
+    p /= p.sum(-1, keepdims=True)
+    dp = np.einsum("qhd,kd->hqk", dy, v)
+    ds = scale * p * (dp - (dp * p).sum(-1, keepdims=True))
+    out = np.einsum("hqk,kd->qhd", p, v)[None].astype(np.float32)
+    expected = (
+        np.einsum("hqk,kd->qhd", ds, k),
+        np.einsum("hqk,qhd->kd", ds, q),
+        np.einsum("hqk,qhd->kd", p, dy),
+    )
+    given = {"query": query, "key": key, "value": value, "sparse_indices": picks,
+             "attention_out": out, "attention_out_grad": dout}  # fmt: skip
+    inputs = [given.get(x["name"]) for x in _native.schema("SparseFlashAttentionGrad")["inputs"]]
+    attrs = {"scale_value": scale, "sparse_mode": 0}
+    one, many = (
+        _native.run("SparseFlashAttentionGrad", inputs, attrs, num_threads=n)[:3] for n in (1, 5)
+    )
+    for ours, same, right in zip(one, many, expected, strict=True):
+        assert ours.tobytes() == same.tobytes()
+        assert np.abs(ours.reshape(right.shape) - right).max() <= 1e-5 * np.abs(right).max()
+
+
 def test_scratch_does_not_grow_with_the_keys():
     picks = np.random.default_rng(7).integers(0, 100_000, (1, 4, 1, 512)).astype(np.int32)
     query, key = draw(8, 1, 4, 16, 64), draw(9, 1, 100_000, 1, 64)

@@ -30,9 +30,6 @@ struct Nothing {
   void operator()(int) const {}
 };
 
-// Rows in scratch are padded to a multiple of this, whatever the instruction set, so that the sizes
-// of scratch are known outside the translation units of one instruction set.
-constexpr int64_t kLanePad = 16;
 static_assert(kLanePad % W == 0, "a padded row holds whole vectors");
 
 enum class Length {

@@ -15,12 +15,14 @@ struct GatherBuffers {
   int32_t* tokens;  // [most]
   int32_t* chosen;  // [count]
   RisingSpace space;
-  float* keys;    // [kGatherRows, row_k]: the key, and its rope
+  float* keys;    // [kGatherRows or more, row_k]: the key, and its rope
   float* values;  // [kGatherRows, row_v], or the keys where values are these
   int64_t row_k, row_v;
   bool shared;
 
-  static GatherBuffers carve(Arena& arena, const AttentionPlan& plan, const SparsePlan& sparse) {
+  // With room for `rows` keys.
+  static GatherBuffers carve(Arena& arena, const AttentionPlan& plan, const SparsePlan& sparse,
+                             int64_t rows = kGatherRows) {
     GatherBuffers b{};
     b.row_k = padded_row(sparse.depth(plan));
     b.shared = plan.value == plan.key && plan.Dv == plan.D;
@@ -28,7 +30,7 @@ struct GatherBuffers {
     b.tokens = arena.take<int32_t>(sparse.most);
     b.chosen = arena.take<int32_t>(sparse.count);
     b.space = RisingSpace::carve(arena, sparse.count);
-    b.keys = arena.take<float>(kGatherRows * b.row_k);
+    b.keys = arena.take<float>(rows * b.row_k);
     b.values = b.shared ? b.keys : arena.take<float>(kGatherRows * b.row_v);
     return b;
   }
@@ -59,26 +61,57 @@ inline int64_t key_row(const SparsePlan& sparse, const Segment& seg, int64_t tok
   return page * sparse.page + token % sparse.page;
 }
 
-// Rows of n tokens, padded with zeros.
-inline void gather_rows(const AttentionPlan& plan, const SparsePlan& sparse, const Segment& seg,
-                        int64_t key_head, const int32_t* tokens, int64_t n, GatherBuffers& b) {
+// Gathers the keys of n tokens with their ropes, padded with zeros to `row` floats.
+inline void gather_keys(const AttentionPlan& plan, const SparsePlan& sparse, const Segment& seg,
+                        int64_t key_head, const int32_t* tokens, int64_t n, float* keys,
+                        int64_t row) {
   const int64_t depth = sparse.depth(plan);
   for (int64_t j = 0; j < n; ++j) {
     const int64_t head = key_row(sparse, seg, tokens[j]) * plan.N2 + key_head;
     if (j + kPrefetchDistance < n) {
       const int64_t next = key_row(sparse, seg, tokens[j + kPrefetchDistance]) * plan.N2 + key_head;
       prefetch_row(plan.dtype, plan.key, next * plan.D, plan.D);
-      if (!b.shared) prefetch_row(plan.dtype, plan.value, next * plan.Dv, plan.Dv);
     }
-    float* row = b.keys + j * b.row_k;
-    to_float(plan.dtype, plan.key, head * plan.D, plan.D, row);
+    float* const key = keys + j * row;
+    to_float(plan.dtype, plan.key, head * plan.D, plan.D, key);
     if (sparse.R > 0)
-      to_float(plan.dtype, sparse.key_rope, head * sparse.R, sparse.R, row + plan.D);
-    fill(row + depth, b.row_k - depth, 0.0f);
-    if (b.shared) continue;
-    float* value = b.values + j * b.row_v;
+      to_float(plan.dtype, sparse.key_rope, head * sparse.R, sparse.R, key + plan.D);
+    fill(key + depth, row - depth, 0.0f);
+  }
+}
+
+// Gathers the values of n tokens likewise, unless they are the keys.
+inline void gather_values(const AttentionPlan& plan, const SparsePlan& sparse, const Segment& seg,
+                          int64_t key_head, const int32_t* tokens, int64_t n, GatherBuffers& b) {
+  if (b.shared) return;
+  for (int64_t j = 0; j < n; ++j) {
+    const int64_t head = key_row(sparse, seg, tokens[j]) * plan.N2 + key_head;
+    if (j + kPrefetchDistance < n) {
+      const int64_t next = key_row(sparse, seg, tokens[j + kPrefetchDistance]) * plan.N2 + key_head;
+      prefetch_row(plan.dtype, plan.value, next * plan.Dv, plan.Dv);
+    }
+    float* const value = b.values + j * b.row_v;
     to_float(plan.dtype, plan.value, head * plan.Dv, plan.Dv, value);
     fill(value + plan.Dv, b.row_v - plan.Dv, 0.0f);
+  }
+}
+
+inline void gather_rows(const AttentionPlan& plan, const SparsePlan& sparse, const Segment& seg,
+                        int64_t key_head, const int32_t* tokens, int64_t n, GatherBuffers& b) {
+  gather_keys(plan, sparse, seg, key_head, tokens, n, b.keys, b.row_k);
+  gather_values(plan, sparse, seg, key_head, tokens, n, b);
+}
+
+// Transposes G rows of n floats into as_lanes [n, lanes], with zeros in the other lanes: a few
+// lines of columns at a time, which stay in the first-level cache for all rows.
+inline void rows_as_lanes(const float* rows, int64_t row, int64_t G, int64_t n, int64_t lanes,
+                          float* as_lanes) {
+  constexpr int64_t kColumns = 16;
+  for (int64_t d0 = 0; d0 < n; d0 += kColumns) {
+    const int64_t past = min64(d0 + kColumns, n);
+    for (int64_t g = 0; g < G; ++g)
+      for (int64_t d = d0; d < past; ++d) as_lanes[d * lanes + g] = rows[g * row + d];
+    for (int64_t d = d0; d < past; ++d) fill(as_lanes + d * lanes + G, lanes - G, 0.0f);
   }
 }
 
@@ -87,7 +120,6 @@ inline void load_rows(const AttentionPlan& plan, const SparsePlan& sparse, int64
                       int64_t key_head, int64_t row_k, int64_t lanes, float* rows,
                       float* as_lanes) {
   const int64_t depth = sparse.depth(plan);
-  fill(as_lanes, depth * lanes, 0.0f);
   for (int64_t g = 0; g < plan.G; ++g) {
     const int64_t head = row * plan.N1 + key_head * plan.G + g;
     float* q = rows + g * row_k;
@@ -95,8 +127,8 @@ inline void load_rows(const AttentionPlan& plan, const SparsePlan& sparse, int64
     if (sparse.R > 0)
       to_float(plan.dtype, sparse.query_rope, head * sparse.R, sparse.R, q + plan.D);
     fill(q + depth, row_k - depth, 0.0f);
-    for (int64_t d = 0; d < depth; ++d) as_lanes[d * lanes + g] = q[d];
   }
+  rows_as_lanes(rows, row_k, plan.G, depth, lanes, as_lanes);
 }
 
 // c [n, lanes] = rows [n, depth] times lanes [depth, lanes], with so much of the contraction at a
