@@ -150,7 +150,7 @@ def nsa_cache_step(device):
         compress_block_size=32, compress_stride=16, select_block_size=32, select_block_count=4,
         window_size=24)  # fmt: skip
     layer, parameters = NativeSparseAttention(config), {}
-    for parameter in layer.get_parameters():
+    for parameter in layer.trainable_params():
         values = device.draw(*parameter.shape) * 0.25
         parameters[parameter.name] = values
         parameter.set_data(device.ms.Tensor(values).astype(parameter.dtype))

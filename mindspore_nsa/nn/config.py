@@ -9,11 +9,13 @@ import numpy as np
 from ..ops._plan import shown
 from .rope import RopeScaling
 
+# In the order of the lengths that mark them in a checkpoint (`Gates.gating`).
+GATINGS = ("sigmoid", "residual")
 # Values of the str fields.
 _CHOICES = {
     "importance": ("overlap", "cann"),
     "rope_pairs": ("half", "interleaved"),
-    "gating": ("sigmoid", "residual"),
+    "gating": GATINGS,
     "param_dtype": ("float32", "float16", "bfloat16"),
 }
 _FLAGS = ("has_bias", "qk_norm", "shared_kv")

@@ -4,11 +4,11 @@ from typing import Any
 
 import mindspore
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Parameter, Tensor, ops
 
 from ..ops._by_device import split
 from ..ops._layer import nsa_mix_branches, projects
-from .config import NSAConfig
+from .config import GATINGS, NSAConfig
 from .parts import Asked, LayerPart
 from .precision import (
     OWN,
@@ -29,7 +29,8 @@ class Gates(ExplicitPrecision):
     The gates are the sigmoid of a linear map of the layer's input; they do not compete (paper
     equation (5)). With `config.gating` ``"residual"`` they are :math:`2 \sigma(z)` for the selected
     branch and :math:`2 \sigma(z) - 1` for the others: where the map gives 0, the sum is the
-    selected branch.
+    selected branch. The parameter `gating`, which is not trained, has a shape of its own for each
+    `config.gating`, so that a checkpoint of another one does not load.
 
     Args:
         config (NSAConfig): Its hidden_size, num_heads, has_bias, gating and param_dtype.
@@ -61,10 +62,17 @@ class Gates(ExplicitPrecision):
         self.heads = config.num_heads
         self.residual = config.gating == "residual"
         self.linear = Projection(config, config.hidden_size, BRANCHES * self.heads)
+        # The linear map is alike for every gating. MindSpore refuses a checkpoint only by a
+        # parameter of another shape; of names that one side lacks it says little or nothing.
+        mark = np.zeros(GATINGS.index(config.gating) + 1, np.float32)
+        dtype = getattr(mindspore, config.param_dtype)
+        self.gating = Parameter(Tensor(mark).astype(dtype), name="gating", requires_grad=False)
+        self.head_splits = {"gating": None}
 
     def reset_parameter(self) -> None:
         """Draw the parameters of the linear map as when it was made."""
         self.linear.reset_parameter()
+        self._fill_zeros(self.gating)
 
     @Asked
     def linear_kind(self) -> tuple[Any, ...]:
@@ -95,8 +103,11 @@ class Gates(ExplicitPrecision):
     def close(self) -> None:
         """With residual gates: let the sum be the selected branch."""
         for parameter in self.linear.get_parameters():
-            zeros = np.zeros(parameter.shape, np.float32)
-            parameter.set_data(Tensor(zeros).astype(parameter.dtype))
+            self._fill_zeros(parameter)
+
+    def _fill_zeros(self, parameter: Parameter) -> None:
+        zeros = np.zeros(parameter.shape, np.float32)
+        parameter.set_data(Tensor(zeros).astype(parameter.dtype))
 
     def mix(
         self,

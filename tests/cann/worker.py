@@ -160,7 +160,7 @@ def layers(mode, file):
         shards = ContextShards(ENDS[-1], parallel_groups().context, order)
         layer = NativeSparseAttention(SETTINGS, context=shards)
         parameters = filled("sparse", SETTINGS)[1]
-        for p in layer.get_parameters():
+        for p in layer.trainable_params():
             p.set_data(ms.Tensor(parameters[p.name], ms.float32))
         with context_mode(mode):
             found[order] = differentiated(layer)(data("float16", 1), ENDS, data("float32", 2))

@@ -52,7 +52,7 @@ def part(case):
     _, drawn = filled("sparse", SETTINGS)
     whole = {name: Tensor(value.astype(np.float32)) for name, value in drawn.items()}
     own = nn.shard_parameters(whole, layer, groups.tensor)
-    for p in layer.get_parameters():
+    for p in layer.trainable_params():
         p.set_data(Tensor(own[p.name]))
     x = shards.shard(data("float32", 1).asnumpy())
     upstream = shards.shard(data("float32", 2).asnumpy())

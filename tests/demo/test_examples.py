@@ -58,8 +58,8 @@ def test_dsa(printed):
 
 
 def test_convert_dense(printed):
-    known, beyond = numbers(r": (\S+)\n", printed("convert_dense.py"))
-    assert known < 1e-5 < 1e-3 < beyond
+    known, beyond, loaded = numbers(r": (\S+)\n", printed("convert_dense.py"))
+    assert known < 1e-5 < 1e-3 < beyond and loaded == 0
 
 
 def test_generate(printed):

@@ -28,10 +28,10 @@ def filled(kind, settings, seed=0):
     """A layer, and its parameters by name in float64, rounded to what the layer holds."""
     layer = build(kind, settings)
     drawn = draw_parameters(settings, np.random.default_rng(seed), dense=kind != "sparse")
-    assert {p.name: p.shape for p in layer.get_parameters()} == {
+    assert {p.name: p.shape for p in layer.trainable_params()} == {
         name: p.shape for name, p in drawn.items()
     }
-    for p in layer.get_parameters():
+    for p in layer.trainable_params():
         p.set_data(Tensor(drawn[p.name].astype(np.float32)).astype(p.dtype))
         drawn[p.name] = p.astype(ms.float32).asnumpy().astype(np.float64)
     return layer, drawn

@@ -9,6 +9,7 @@ from mindspore import Tensor
 
 import mindspore_nsa
 from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig, RotaryAngles
+from mindspore_nsa.nn.config import GATINGS
 from mindspore_nsa.nn.conversion import dense_weights
 
 from .cells import config, filled, tokens
@@ -101,10 +102,10 @@ def exchanged(model):
 def test_names_in_a_model():
     """A converted model has the names of one that is made of sparse layers: checkpoints load."""
     model = exchanged(Model(lambda: DenseAttention(config())))
-    made = Model(lambda: NativeSparseAttention(config()))
+    made = Model(lambda: NativeSparseAttention(config(gating="residual")))
     names = {p.name: p.shape for p in made.get_parameters()}
     assert {p.name: p.shape for p in model.get_parameters()} == names
-    assert len(names) == 6 * 8 + 2
+    assert len(names) == 6 * 9 + 2
     ms.nn.Adam(model.trainable_params())
     assert ms.load_param_into_net(made, model.parameters_dict()) == ([], [])
     outer = ms.nn.SequentialCell(model)
@@ -116,6 +117,26 @@ def test_names_in_a_model():
     assert Block(layer).att.query.weight.name == "blocks.1.att.query.weight"
     other = ms.nn.CellList([layer])
     assert next(other.get_parameters()).name == "0.query.weight"
+
+
+def test_a_checkpoint_of_another_gating(tmp_path):
+    """It is refused in both directions and at any depth; one from before the mark still loads."""
+    layers = {kind: NativeSparseAttention(config(gating=kind)) for kind in GATINGS}
+    refused = "gates.gating in the argument 'net' should have the same shape"
+    for kind, layer in layers.items():
+        for other, saved in layers.items():
+            named = saved.parameters_dict()
+            if kind == other:
+                assert ms.load_param_into_net(layer, named) == ([], [])
+                del named["gates.gating"]
+                assert ms.load_param_into_net(layer, named) == (["gates.gating"], [])
+            else:
+                with pytest.raises(RuntimeError, match=refused):
+                    ms.load_param_into_net(layer, named)
+    path = str(tmp_path / "converted.ckpt")
+    ms.save_checkpoint(exchanged(Model(lambda: DenseAttention(config()))), path)
+    with pytest.raises(RuntimeError, match=r"first\.gates\.gating in the argument 'net'"):
+        ms.load_checkpoint(path, Model(lambda: NativeSparseAttention(config())))
 
 
 def test_names_that_a_user_gave():
@@ -143,7 +164,7 @@ def test_state():
     dense.set_inputs(Tensor(shape=[None, 12], dtype=ms.float32))
     layer = NativeSparseAttention.from_dense(dense)
     frozen = {name for name, p in layer.parameters_and_names() if not p.requires_grad}
-    assert frozen == {"query.weight", "key_norm.weight"}
+    assert frozen == {"query.weight", "key_norm.weight", "gates.gating"}
     assert layer.query.weight.comm_fusion == 3 and layer.output.weight.comm_fusion == 1
     assert layer.output.weight.dtype == ms.bfloat16 and layer.query.weight.dtype == ms.float32
     marks = layer.amp_dtype, layer.query.amp_dtype, layer.gates.linear.amp_dtype

@@ -77,7 +77,7 @@ def test_steps_of_training(mode):
         if mode == "graph":
             assert len(step.compile_cache) == 1
     assert losses[-2] < 0.9 * losses[0] and losses[-1] < 0.9 * losses[1]
-    for p, (name, old) in zip(layer.get_parameters(), before.items()):
+    for p, (name, old) in zip(layer.trainable_params(), before.items()):
         assert (p.asnumpy() != before[p.name.removeprefix("layer.")]).any(), (name, old.shape)
 
 

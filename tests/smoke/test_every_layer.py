@@ -35,9 +35,9 @@ def mode(request):
 def test_layer(cell, dtype, mode):
     rng = np.random.default_rng(0)
     layer = cell(CONFIG)
-    for p in layer.get_parameters():
+    for p in layer.trainable_params():
         p.set_data(ms.Tensor(rng.standard_normal(p.shape).astype(np.float32) / 4))
-    values = {p.name: p.asnumpy() for p in layer.get_parameters()}
+    values = {p.name: p.asnumpy() for p in layer.trainable_params()}
     names = [p.name for p in layer.trainable_params()]
     x, dout = (rng.standard_normal((96, 24)).astype(np.float32) for _ in range(2))
     if dtype == "bfloat16":

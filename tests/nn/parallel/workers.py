@@ -84,7 +84,7 @@ def drawn(case):
     shape = (3, TOKENS // 3, 32) if case.kind == "batch" else (TOKENS, 32)
     x, goal = rng.standard_normal((2, *shape)).astype(np.float32)
     parameters = {}
-    for p in make(case).get_parameters():
+    for p in make(case).trainable_params():
         value = rng.standard_normal(p.shape) * (
             0.3 if "compress" in p.name else p.shape[-1] ** -0.5
         )
@@ -150,7 +150,7 @@ def set_mode(case):
 
 def load(layer, arrays):
     """Put arrays into the parameters of a layer."""
-    for p in layer.get_parameters():
+    for p in layer.trainable_params():
         p.set_data(
             arrays[p.name] if isinstance(arrays[p.name], Parameter) else Tensor(arrays[p.name])
         )
