@@ -50,10 +50,10 @@ _NAMED = {name: getattr(mindspore, name) for name in ("float16", "bfloat16", "fl
 class AttentionCache(tuple[Any, ...]):
     """Keys and values of the rows of a batch, made by the `new_cache` of a layer.
 
-    A row has a length of its own; a call ``layer(x, cache=cache)`` writes its new tokens in place
-    and raises the length. It is a tuple of Tensors, so that a graph takes it as an argument: rows
-    grow, go back and begin anew without a new graph. `copy.deepcopy` gives another cache with the
-    same tokens, `copy.copy` another name of this one.
+    A row of a batch has a length of its own; a call ``layer(x, cache=cache)`` writes its new tokens
+    in place and raises the length. It is a tuple of Tensors, so that a graph takes it as an
+    argument: rows grow, go back and begin anew without a new graph. `copy.deepcopy` gives another
+    cache with the same tokens, `copy.copy` another name of this one.
 
     Supported Platforms:
         ``CPU`` ``Ascend``

@@ -106,9 +106,11 @@ def test_root_pages(name):
 
 
 def test_every_page_has_a_next_step():
-    """A link to another page in its last lines."""
+    """A link to another page, in words that a reader finds at its end in either language."""
     pages = [path for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
     assert len(pages) > 30
     for path in pages:
-        end = "\n".join(path.read_text().rstrip().splitlines()[-6:])
-        assert re.search(r"\]\([^)]*\.md|\]\(\.\./examples/", end), path.name
+        end = path.read_text().rstrip().rpartition("\n\n")[2]
+        word = "接下来：" if path.name.endswith(".zh-CN.md") else "Next: "
+        link = end.partition(word)[2]
+        assert re.search(r"^\[[^]]+\]\((\S+\.md|\.\./examples/\S+)\)", link), path.name
