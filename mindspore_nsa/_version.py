@@ -15,7 +15,9 @@ def commit() -> str:
         return built.read_text().strip()
     if not (folder.parent / "setup.py").exists():
         return "unknown"
-    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude=*"]
+    # By itself git gives as many digits as the clone's number of objects needs.
+    command = ["git", "-C", str(folder), "describe"]
+    command += ["--always", "--dirty", "--exclude=*", "--abbrev=12"]
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:

@@ -187,6 +187,8 @@ def main():
     date = date_of_the_commit()
     if date:
         os.environ.setdefault("SOURCE_DATE_EPOCH", date)
+    # Line tables name this folder. Stripped only later, they would count in a library's build-id.
+    os.environ["LDFLAGS"] = f"{os.environ.get('LDFLAGS', '')} -s".strip()
     found = interpreters(given.python)
     if not found:
         sys.exit(f"make wheel: none of {', '.join(given.python)} is here with its headers")
