@@ -13,9 +13,11 @@ if "MS_WORKER_NUM" in os.environ:
     ms.communication.init()
 groups = nn.parallel_groups(context=workers)
 shards = nn.ContextShards(256, groups.context)
-config = nn.NSAConfig(32, num_heads=4, num_kv_heads=2, head_dim=8, window_size=64)
+config = nn.NSAConfig(32, num_heads=4, num_kv_heads=2, head_dim=16, window_size=64)
 ms.set_seed(1)  # the same weights on all workers
 layer = nn.NativeSparseAttention(config, context=shards)
+if ms.get_context("device_target") == "Ascend":
+    layer.to_float(ms.bfloat16)  # its kernels of attention take 16 bits
 
 
 def error(x, goal, ends):

@@ -134,9 +134,8 @@ class Model(nn.Cell):
 
     def new_cache(self, batch, capacity):
         """Empty caches of all layers for `batch` texts of at most `capacity` tokens."""
-        return ms.mutable(
-            tuple(layer.attention.new_cache(batch, capacity, layer.dtype) for layer in self.layers)
-        )
+        made = (layer.attention.new_cache(batch, capacity, layer.dtype) for layer in self.layers)
+        return _argument(tuple(made))
 
     def hidden(self, tokens, ends, caches=None):
         """int32 [T] tokens and the prefix sums of segments to what the layers make of them."""
@@ -154,9 +153,14 @@ class Model(nn.Cell):
         return self.logits(self.hidden(tokens, ends, caches))
 
 
+def _argument(caches):
+    """Caches as a graph takes them; on Ascend, layers then read lengths back in PyNative mode."""
+    return ms.mutable(caches) if ms.get_context("mode") == ms.GRAPH_MODE else caches
+
+
 def selected_rows(caches, rows):
     """Caches of all layers with rows of these, in any order and as often as wanted."""
-    return ms.mutable(tuple(AttentionCache(cache).select(rows) for cache in caches))
+    return _argument(tuple(AttentionCache(cache).select(rows) for cache in caches))
 
 
 class Loss(nn.Cell):

@@ -1,6 +1,7 @@
 """The cache of an attention layer: what its earlier tokens leave for the later ones."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import mindspore
@@ -21,13 +22,14 @@ from .cache_arrays import (
     tensor_of,
     without_process,
 )
-from .cache_known import remember
+from .cache_known import given_to_graph, remember, taken
 from .cache_memory import check_memory, copied_rows, to_be_written, widened, write, zeros
 from .cache_state import (
     DTYPE,
     DTYPES,
     HEADER,
     LAYER,
+    OTHERS,
     ROLLBACK,
     SELECTED,
     SIZES,
@@ -76,8 +78,40 @@ class AttentionCache(tuple[Any, ...]):
         [90  0] [ 90  90 100]
     """
 
-    # Else a graph would take the Tensors for constants.
-    __ms_mutable__ = True
+    @property
+    def __ms_mutable__(self) -> bool:
+        """True: a graph asks before each call, and takes other tuples' Tensors for constants."""
+        if on_ascend():
+            given_to_graph(super().__getitem__(STATE))
+        return True
+
+    def _take(self) -> None:
+        """Take notice of the caller's caller, who gets the Tensor of the state."""
+        if on_ascend() and len(self) > STATE:
+            taken(super().__getitem__(STATE), sys._getframe(2))
+
+    def __getitem__(self, place: Any) -> Any:
+        if place not in (SELECTED, OTHERS):
+            self._take()
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._take()
+        return super().__iter__()
+
+    def __add__(self, other: Any) -> Any:
+        self._take()
+        return super().__add__(other)
+
+    def __radd__(self, other: Any) -> Any:
+        self._take()
+        return other + self[:]
+
+    def __mul__(self, count: Any) -> Any:
+        self._take()
+        return super().__mul__(count)
+
+    __rmul__ = __mul__
 
     def _state(self) -> tuple[Any, ...]:
         """The states of the rows, and their lengths and most tokens as parts of that array."""

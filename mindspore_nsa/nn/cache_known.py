@@ -1,12 +1,14 @@
 """A cache's state on a device as the host knows it: reading it waits for all that runs there.
 
-The host makes every state, and the calls of a layer raise lengths by numbers that it knows. It does
-not see what graphs of the caller's own write: where one has been compiled, it reads states again.
+The host makes every state, and the calls of a layer raise lengths by numbers that it knows. Others
+may write without a trace, such as by mindspore.ops.assign: it reads a state again that was given to
+a graph of the caller's own, and at each call one whose Tensor somebody else has got.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,13 @@ from mindspore import Tensor
 from ..ops._by_device import on_ascend
 from ..ops._in_place import writes_of
 
-# The name under which a state's Tensor carries (its version, its values).
+# The name under which a state's Tensor carries (its version, its values); others have nothing.
 _NAME = "nsa_known_state"
+# Modules of MindSpore that look into what a graph is called with, and one that others call, too:
+# of several caches under mindspore.mutable a Cell's graph asks nothing at its calls.
+_GRAPHS = ("mindspore.graph.", "mindspore.common.api", "mindspore.nn.cell")
+_MUTABLE = ("mindspore.graph.mutable", "mindspore.common.mutable")
+_PACKAGE = f"{__package__.partition('.')[0]}."
 _calling = ContextVar("calling_a_layer", default=False)
 _others_write = False
 
@@ -37,11 +44,17 @@ def _version(state: Tensor, writes: int = 0) -> Any:
     return state.device, state._version, state.data_ptr(), writes_of(state) - writes
 
 
-def remember(state: Tensor, values: Any) -> Tensor:
-    """The Tensor of a state [B, columns], whose values the host knows from now on."""
+def new_state(state: Tensor, values: Any) -> Tensor:
+    """A Tensor of states [B, columns] that nobody else has got; the host knows its values."""
     if on_ascend():
         setattr(state, _NAME, (_version(state), np.array(values, np.int64)))
     return state
+
+
+def remember(state: Tensor, values: Any) -> None:
+    """The host knows the values of a state from now on, unless somebody else has got it."""
+    if hasattr(state, _NAME):
+        new_state(state, values)
 
 
 def known(state: Tensor, writes: int = 0) -> Any:
@@ -55,7 +68,30 @@ def known(state: Tensor, writes: int = 0) -> Any:
 
 def forget(state: Tensor) -> None:
     """The host does not know any more what the states are."""
-    setattr(state, _NAME, (None, None))
+    if hasattr(state, _NAME):
+        setattr(state, _NAME, (None, None))
+
+
+def _module(frame: FrameType | None) -> str:
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
+
+
+def taken(state: Tensor, frame: FrameType | None) -> None:
+    """Take notice of code that gets the Tensor of a state out of a cache."""
+    while _module(frame) in _MUTABLE:
+        frame = frame and frame.f_back
+    module = _module(frame)
+    if module.startswith(_GRAPHS):
+        given_to_graph(state)
+    elif not module.startswith(_PACKAGE) and hasattr(state, _NAME):
+        # Whoever holds it may make other names of its memory, and write at any time.
+        delattr(state, _NAME)
+
+
+def given_to_graph(state: Tensor) -> None:
+    """Take notice of a graph that may write a state, unless a layer's own call runs it."""
+    if not _calling.get():
+        forget(state)
 
 
 @contextmanager

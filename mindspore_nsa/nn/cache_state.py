@@ -7,7 +7,7 @@ import numpy as np
 from mindspore import Tensor
 
 from .cache_arrays import check_state
-from .cache_known import remember
+from .cache_known import new_state
 from .cache_memory import to_be_written
 from .config import NSAConfig
 
@@ -76,7 +76,7 @@ def state_of(sizes: Any, dtype: Any, lengths: Any) -> Any:
 
 def state_tensor(values: Any) -> Tensor:
     """States of rows where the device has its memory."""
-    return remember(to_be_written(Tensor(values)), values)
+    return new_state(to_be_written(Tensor(values)), values)
 
 
 def ring_places(

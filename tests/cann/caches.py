@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor
+from mindspore import Tensor, ops
 
 from ascendc_twin import library
+from mindspore_nsa.nn import AttentionCache
 from mindspore_nsa.nn.cache_known import known
 from model_zoo_demo import config as configs
 from model_zoo_demo import generate, train
@@ -64,6 +65,11 @@ def waits():
     return np.array(counts[:])
 
 
+def state_of(cache):
+    """The state of a cache, which takes no notice of it."""
+    return tuple.__getitem__(cache, 0)
+
+
 def check_waits(mode):
     """A step of a model reads nothing back; a list that the device computed is read once."""
     layers = [make(kind, SETTINGS) for kind in ("sparse", "dense")]
@@ -91,7 +97,7 @@ def check_waits(mode):
         check(f"lists {name}: reads, synchronisations {got}", got == expected[: len(got)])
     caches[0].truncate([8, 12])
     layers[0](packed, (1, 2), cache=caches[0])
-    for state in (cache[0] for cache in caches):
+    for state in map(state_of, caches):
         check("what the host knows", np.array_equal(known(state), state.asnumpy()))
     caches[0].truncate([8, 12])
     lengths = [cache.lengths.asnumpy().tolist() for cache in caches]
@@ -104,15 +110,88 @@ def check_waits(mode):
         check(f"the error, {error}", full in str(error))
 
 
+CAPACITY = 40
+
+
+def full(state):
+    """A state whose rows have no room."""
+    values = state.asnumpy().copy()
+    values[:, -2:] = CAPACITY
+    return Tensor(values).move_to("Ascend", blocking=True)
+
+
+def assigned(cache, values):
+    """Run in a graph without a layer."""
+    return ops.assign(cache[0], values)
+
+
+def assigned_of_several(caches, values):
+    """Run in a graph without a layer."""
+    return ops.assign(caches[0][0], values)
+
+
+def taken_out(cache):
+    state = cache[0]
+    return cache, lambda: ops.assign(state, full(state))
+
+
+def another_name(cache):
+    state = AttentionCache((*cache,))[0]
+    return cache, lambda: state.assign_value(full(state))
+
+
+def a_view(cache):
+    lengths = cache[0][:, -2:]
+    return cache, lambda: lengths.copy_(Tensor(np.full((2, 2), CAPACITY)))
+
+
+def added(cache):
+    state = ((0,) + cache + (0,))[1]
+    return cache, lambda: ops.assign(state, full(state))
+
+
+def own_tensors(cache):
+    tensors = [tensor.copy() for tensor in cache]
+    return AttentionCache(tensors), lambda: ops.assign(tensors[0], full(tensors[0]))
+
+
+def graph(cache):
+    return cache, lambda: ms.jit(assigned)(cache, full(state_of(cache)))
+
+
+def graph_by_name(cache):
+    return cache, lambda: ms.jit(assigned)(values=full(state_of(cache)), cache=cache)
+
+
+def graph_of_several(cache):
+    caches = ms.mutable((cache,))
+    return cache, lambda: ms.jit(assigned_of_several)(caches, full(state_of(cache)))
+
+
+WAYS = (taken_out, another_name, a_view, added, own_tensors, graph, graph_by_name, graph_of_several)
+
+
+def check_others(layer, x):
+    """A layer knows of rows that others have filled, in whatever way."""
+    for way in WAYS:
+        cache, write = way(layer.new_cache(2, CAPACITY, "float16"))
+        layer(Tensor(x), cache=cache)
+        for _ in range(2):
+            write()
+            try:
+                layer(Tensor(x), cache=cache)
+                check(f"{way.__name__}: full rows are an error", False)
+            except ValueError as error:
+                check(f"{way.__name__}: {error}", "(length 40), got capacity 40" in str(error))
+            cache.truncate(3)
+            layer(Tensor(x), cache=cache)
+
+
 def check_known(mode):
     """The host knows no state and no list that something else than a layer's call has written."""
     layer = make("dense", SETTINGS)
     x = draw(2, 3, HIDDEN).astype(np.float16)
-
-    def write(cache):
-        values = cache[0].asnumpy().copy()
-        values[:, -2:] = 7
-        cache[0].assign_value(Tensor(values).move_to("Ascend", blocking=True))
+    check_others(layer, x)
 
     def one_token(cell, given):
         return (Tensor(x[:, :1]), *given[1:])
@@ -134,20 +213,18 @@ def check_known(mode):
         layer(Tensor(x), None, cache)
         layer.__class__ = kind
 
-    ways = {"assign_value": write}
-    if mode == "pynative":
-        direct = {"construct": lambda cache: layer.construct(Tensor(x), None, cache)}
-        ways |= {"a hook": shortened, "a subclass": twice, **direct}
-    for name, way in ways.items():
-        cache = layer.new_cache(2, 40, "float16")
+    def constructed(cache):
+        layer.construct(Tensor(x), None, cache)
+
+    for way in (shortened, twice, constructed) if mode == "pynative" else ():
+        cache = layer.new_cache(2, CAPACITY, "float16")
         layer(Tensor(x), cache=cache)
         way(cache)
-        kept = known(cache[0])
-        there = cache[0].asnumpy()
-        check(f"{name}: the state", kept is None or np.array_equal(kept, there))
+        kept, there = known(state_of(cache)), state_of(cache).asnumpy()
+        check(f"{way.__name__}: the state", kept is None or np.array_equal(kept, there))
     packed, ends = Tensor(x.reshape(6, HIDDEN)), Tensor([2, 6]).move_to("Ascend", blocking=True)
     layer(packed, ends)
-    ms.ops.assign(ends, Tensor([5, 6]))
+    ops.assign(ends, Tensor([5, 6]))
     outs = [layer(packed, given).asnumpy() for given in (ends, (5, 6))]
     check("a list that is written", np.array_equal(*outs))
 

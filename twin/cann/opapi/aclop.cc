@@ -129,7 +129,9 @@ void PlanByType(Plan& plan, Handles* handles, const OperatorType& type, int inpu
     plan.Out("output", plan.inputs[given.places[place]].tensor);
   }
   const size_t count = plan.inputs.size();
+  const int copied = type.copied < 0 ? -1 : given.places[type.copied];
   plan.compute = [=, &type](const Arguments& all) {
+    if (copied >= 0 && CopyBits(all.at(copied), all.at(count))) return;
     Tensors in = given.known;
     for (size_t i = 0; i < in.size(); ++i) {
       if (given.places[i] >= 0) in[i] = Read(all[given.places[i]]);

@@ -73,6 +73,7 @@ struct OperatorType {
   // The outputs, then what inputs are written with.
   std::function<Tensors(const Tensors&, const Attributes&, const std::vector<Described>&)> loop;
   std::vector<size_t> written = {};  // places of inputs that are written and no outputs
+  int copied = -1;                   // place of the input whose bits the output has
 };
 using OperatorTypes = std::map<std::string, OperatorType>;
 

@@ -151,6 +151,7 @@ void AddElementwise(OperatorTypes* types) {
   all["ZerosLike"] = OfOne(kAll, [](double) { return 0.0; });
   all["OnesLike"] = OfOne(kAll, [](double) { return 1.0; });
   all["TensorMove"] = OfOne(kAll, [](double x) { return x; });
+  all["TensorMove"].copied = 0;
   all["Exp"] = OfBase(false);
   all["Log"] = OfBase(true);
   all["Cast"] = Cast();
@@ -160,6 +161,7 @@ void AddElementwise(OperatorTypes* types) {
   all["AssignSub"] = InPlace(Subtract, {locking});
   all["Assign"] =
       InPlace([](double, double y) { return y; }, {{"validate_shape", int64_t{1}}, locking});
+  all["Assign"].copied = 1;
 }
 
 }  // namespace twin::cann
