@@ -30,20 +30,20 @@ CACHE_SOURCES = (
 
 SELECTED_INFER_SOURCES = (
     "tests/ascendc/selected_infer_runner.cc",
-    "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/decoding/op_host/split_plan.cpp",
     "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.cpp",
 )
 
 COMPRESS_INFER_SOURCES = (
     "tests/ascendc/compress_infer_runner.cc",
-    "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/decoding/op_host/split_plan.cpp",
     "ascendc/decoding/op_host/ranking_plan.cpp",
     "ascendc/nsa_compress_attention_infer/op_host/nsa_compress_attention_infer_tiling.cpp",
 )
 
 DECODE_SOURCES = (
     "tests/ascendc/decode_runner.cc",
-    "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/decoding/op_host/split_plan.cpp",
     "ascendc/decoding/op_host/ranking_plan.cpp",
     "ascendc/nsa_compress_attention_infer/op_host/nsa_compress_attention_infer_tiling.cpp",
     "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.cpp",
@@ -52,7 +52,7 @@ DECODE_SOURCES = (
 
 CACHE_STEP_SOURCES = (
     "tests/ascendc/cache_step_runner.cc",
-    "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/decoding/op_host/split_plan.cpp",
     "ascendc/decoding/op_host/ranking_plan.cpp",
     "ascendc/nsa_cache_step/op_host/nsa_cache_step_tiling.cpp",
 )

@@ -6,7 +6,7 @@
 
 namespace {
 
-using nsa::ascend::PartsTiling;
+using nsa::ascend::SplitTiling;
 using runner::address;
 using runner::Tensor;
 using twin::Role;
@@ -48,8 +48,8 @@ EXPORT void run_cache_step(const Call* c, runner::Result* result) {
                                         attrs};
   const int32_t cores = nsa::ascend::tile_nsa_cache_step(call, static_cast<int32_t>(c->cores),
                                                          nsa::ascend::kUbBytes, &tiling);
-  for (PartsTiling* parts : {&tiling.parts, &tiling.compressed, &tiling.window})
-    if (c->wave_queries > 0) parts->wave_parts = c->wave_queries * parts->parts * parts->heads;
+  for (SplitTiling* splits : {&tiling.selected, &tiling.compressed, &tiling.window})
+    if (c->wave_queries > 0) splits->wave_splits = c->wave_queries * splits->splits * splits->heads;
   runner::Launcher launcher("nsa_cache_step", c->seed, result);
   GM_ADDR workspace = launcher.add_workspace(nsa::ascend::nsa_cache_step_workspace(tiling, cores));
   launcher.add("query", c->query, Role::kInput);

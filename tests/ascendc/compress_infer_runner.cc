@@ -28,7 +28,7 @@ struct Call {
 
 EXPORT void run_compress_infer(const Call* c, runner::Result* result) {
   auto tiling = runner::unset<nsa::ascend::NsaCompressAttentionInferTilingData>();
-  const nsa::ascend::PartsCall call{c->pages,
+  const nsa::ascend::SplitCall call{c->pages,
                                     c->page,
                                     c->places,
                                     c->batch,
@@ -44,15 +44,15 @@ EXPORT void run_compress_infer(const Call* c, runner::Result* result) {
                                       c->init,          c->local,  c->overlap != 0, c->known != 0};
   const int32_t cores = nsa::ascend::tile_nsa_compress_attention_infer(
       call, rule, static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
-  nsa::ascend::PartsTiling& parts = tiling.parts;
+  nsa::ascend::SplitTiling& splits = tiling.splits;
   if (c->shared > 0) {
-    parts.shared = static_cast<int32_t>(c->shared);
-    parts.rows = parts.shared * parts.group;
+    splits.shared = static_cast<int32_t>(c->shared);
+    splits.rows = splits.shared * splits.group;
   }
-  if (c->wave_queries > 0) parts.wave_parts = c->wave_queries * parts.parts * parts.heads;
+  if (c->wave_queries > 0) splits.wave_splits = c->wave_queries * splits.splits * splits.heads;
   if (c->window > 0) tiling.ranking.window = c->window;
   runner::Launcher launcher("nsa_compress_attention_infer", c->seed, result);
-  GM_ADDR workspace = launcher.add_workspace(nsa::ascend::parts_workspace(parts, cores));
+  GM_ADDR workspace = launcher.add_workspace(nsa::ascend::split_workspace(splits, cores));
   launcher.add("query", c->query, Role::kInput);
   launcher.add("key", c->key, Role::kInput);
   launcher.add("value", c->value, Role::kInput);

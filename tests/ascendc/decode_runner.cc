@@ -6,8 +6,8 @@
 
 namespace {
 
-using nsa::ascend::PartsCall;
-using nsa::ascend::PartsTiling;
+using nsa::ascend::SplitCall;
+using nsa::ascend::SplitTiling;
 using runner::address;
 using runner::Tensor;
 using twin::Role;
@@ -28,7 +28,7 @@ struct Call {
       cmp_block_table, counts, lengths, output;
 };
 
-PartsCall branch(const Call& c, const Cache& cache) {
+SplitCall branch(const Call& c, const Cache& cache) {
   return {cache.pages,
           cache.page,
           cache.places,
@@ -58,8 +58,8 @@ EXPORT void run_decode(const Call* c, runner::Result* result) {
                                      c->seen};
   const int32_t cores = nsa::ascend::tile_nsa_decode(call, static_cast<int32_t>(c->cores),
                                                      nsa::ascend::kUbBytes, &tiling);
-  for (PartsTiling* parts : {&tiling.compressed.parts, &tiling.selected.parts, &tiling.window})
-    if (c->wave_queries > 0) parts->wave_parts = c->wave_queries * parts->parts * parts->heads;
+  for (SplitTiling* splits : {&tiling.compressed.splits, &tiling.selected.splits, &tiling.window})
+    if (c->wave_queries > 0) splits->wave_splits = c->wave_queries * splits->splits * splits->heads;
   runner::Launcher launcher("nsa_decode", c->seed, result);
   GM_ADDR workspace = launcher.add_workspace(nsa::ascend::nsa_decode_workspace(tiling, cores));
   launcher.add("query", c->query, Role::kInput);

@@ -25,7 +25,7 @@ struct Call {
 
 EXPORT void run_selected_infer(const Call* c, runner::Result* result) {
   auto tiling = runner::unset<nsa::ascend::NsaSelectedAttentionInferTilingData>();
-  const nsa::ascend::PartsCall call{c->pages,
+  const nsa::ascend::SplitCall call{c->pages,
                                     c->page,
                                     c->places,
                                     c->batch,
@@ -39,10 +39,10 @@ EXPORT void run_selected_infer(const Call* c, runner::Result* result) {
                                     false};
   const int32_t cores = nsa::ascend::tile_nsa_selected_attention_infer(
       call, c->block_size, c->block_count, static_cast<int32_t>(c->cores), &tiling);
-  nsa::ascend::PartsTiling& parts = tiling.parts;
-  if (c->wave_queries > 0) parts.wave_parts = c->wave_queries * parts.parts * parts.heads;
+  nsa::ascend::SplitTiling& splits = tiling.splits;
+  if (c->wave_queries > 0) splits.wave_splits = c->wave_queries * splits.splits * splits.heads;
   runner::Launcher launcher("nsa_selected_attention_infer", c->seed, result);
-  GM_ADDR workspace = launcher.add_workspace(nsa::ascend::parts_workspace(parts, cores));
+  GM_ADDR workspace = launcher.add_workspace(nsa::ascend::split_workspace(splits, cores));
   launcher.add("query", c->query, Role::kInput);
   launcher.add("key", c->key, Role::kInput);
   launcher.add("value", c->value, Role::kInput);

@@ -38,7 +38,7 @@ KERNELS = {
         "flash_attention_score_grad/op_kernel/flash_attention_score_grad_tiling.h",
         "flash_attention_score_grad/op_kernel/flash_attention_score_grad_vector.h",
         "flash_attention_score_grad/op_kernel/flash_attention_score_grad_bias.h"),
-    "PartsBuffers": ("decoding/parts_tiling.h", "decoding/parts_vector.h"),
+    "SplitBuffers": ("decoding/split_tiling.h", "decoding/split_vector.h"),
     "BranchMixBuffers": ("decoding/branch_mix.h", "decoding/branch_mix.h"),
     "StepTurnBuffers": ("nsa_cache_step/op_kernel/nsa_cache_step_tiling.h",
                         "nsa_cache_step/op_kernel/nsa_cache_step_rope.h"),
@@ -49,7 +49,7 @@ KERNELS = {
 }  # fmt: skip
 # Buffers of no such sum: those of cube cores, and of second phases, which begin with an empty UB.
 OTHERS = {
-    *("attention/tile_product.h", "decoding/cell_ranking.h"),
+    *("attention/tile_product.h", "decoding/decode_row_ranking.h"),
     "nsa_compress_grad/op_kernel/weight_grad_sum.h",
     "nsa_cache_step/op_kernel/nsa_cache_step_finish.h",
 }
@@ -83,7 +83,7 @@ def _asked(text):
     """[(how many, bytes)] of the buffers of `text`, as expressions."""
     calls = (_inside(text, m.end() - 1) for m in re.finditer(r"->InitBuffer\(", text))
     found = [_arguments(call)[1:] for call in calls]
-    # A size that comes from elsewhere is of the other sum: the ranking beside the parts.
+    # A size that comes from elsewhere is of the other sum: the ranking beside the splits.
     return [(["1", *one])[-2:] for one in found if "::RankedBytes" not in one[-1]]
 
 

@@ -120,7 +120,7 @@ def test_steps_against_the_definition(cache_step_runner, kind):
 
 @pytest.mark.parametrize("window", [2**31, 695])
 def test_tokens_that_share_products(cache_step_runner, window):
-    """Up to 16 tokens of a row share the parts of keys that all of them see, as long as they see
+    """Up to 16 tokens of a row share the splits of keys that all of them see, as long as they see
     all of the row: the bits are those of a token at a time."""
     sizes = Sizes(batch=2, capacity=760, d=16, sparse=False, window=window)
     drawn, counts = texts(sizes, 720), np.array((20, 3))
@@ -262,8 +262,8 @@ def check_shared_traffic(runner):
     tokens, parameters = make_tokens(sizes, new, rng)
     _, counts = runner.run(sizes, cache, {**{n: x[0] for n, x in tokens.items()}, **parameters},
                            [new], 8)  # fmt: skip
-    # Eight parts are common to all. Of the ninth every token sees another share until the last five
-    # see all of it, four of which see another share of a tenth each.
+    # Eight splits are common to all. Of the ninth every token sees another share until the last
+    # five see all of it, four of which see another share of a tenth each.
     seen = [length + 1 + i for i in range(new)]
     own = [n - 2048 for n in seen]
     assert [n >= 256 for n in own] == [False] * 3 + [True] * 5 and own[3] == 256

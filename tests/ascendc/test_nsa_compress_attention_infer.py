@@ -19,7 +19,7 @@ def test_random_configurations(compress_infer_runner, first):
 
 
 def test_the_cases_cover_what_matters():
-    """Pages and rows in one piece, ragged and empty rows, several parts and windows of blocks."""
+    """Pages and rows in one piece, ragged and empty rows, several splits and windows of blocks."""
     cases = [make_compress_infer(seed) for seed in range(CONFIGURATIONS)]
     named = [case.named() for case in cases]
     paged = [x["block_table"] is not None for x in named]
@@ -120,7 +120,7 @@ def test_windows_of_blocks(compress_infer_runner):
     assert same_bits(first, compress_infer_runner.run(one, 2, 1, window=64)[0])
 
 
-def test_parts_of_a_large_group(compress_infer_runner):
+def test_splits_of_a_large_group(compress_infer_runner):
     """Their statistics do not fit into the UB at once."""
     one, _ = call(lengths=(5000,), counts=(1,), n1=128, n2=1, d=16, scale_value=2.0)
     check_call(compress_infer_runner, one, [(24, 0)])
@@ -129,7 +129,7 @@ def test_parts_of_a_large_group(compress_infer_runner):
 @pytest.mark.parametrize("n1", [2, 10, 34])
 def test_queries_that_share_products(compress_infer_runner, n1):
     """Groups of 1, 5 and 17 heads: neither how many queries of a row share a product, nor waves and
-    cores change a bit. Rows end within a product, and a part ends with some of its queries."""
+    cores change a bit. Rows end within a product, and a split ends with some of its queries."""
     run = compress_infer_runner.run
     one, _ = call(lengths=(2068, 300, 4000), counts=(21, 1, 6), n1=n1, d=16)
     check_call(compress_infer_runner, one, [(3, 0)])
@@ -225,7 +225,7 @@ def test_traffic(compress_infer_runner):
 
 def check_shared_traffic(runner):
     """Eight queries of a row, of which the last four see a token more: what all of them see comes
-    once, and the last part once for each four."""
+    once, and the last split once for each four."""
     n1, n2, d, count, queries = 8, 2, 128, 16, 8
     one, _ = call((9827,), (queries,), 16, n1, n2, d, compress_block_size=32, compress_stride=16,
                   select_block_size=64, select_block_count=count)  # fmt: skip
@@ -235,8 +235,8 @@ def check_shared_traffic(runner):
     scores = (4 * 612 + 4 * 613) * n1
     parts = queries * 3
     between = scores * (4 + 2) + parts * n1 * (d * 4 + 64)
-    # Two products of eight queries, and two of four for the last part. Numbers that are summed over
-    # the heads come by 64.
+    # Two products of eight queries, and two of four for the last split. Numbers that are summed
+    # over the heads come by 64.
     cache, products = (512 + 100 + 101) * n2 * 2 * d * 2, parts * n1 * d * 2
     ranked = scores * 4 + parts * n1 * 64
     sums = queries * 640 * n2 * 4

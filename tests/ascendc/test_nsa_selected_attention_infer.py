@@ -18,7 +18,7 @@ def test_random_configurations(selected_infer_runner, first):
 
 
 def test_the_cases_cover_what_matters():
-    """Pages and rows in one piece, ragged rows, several parts of a cell, every kind of group."""
+    """Pages and rows in one piece, ragged rows, several splits of a row, every kind of group."""
     cases = [make_selected_infer(seed) for seed in range(CONFIGURATIONS)]
     named = [case.named() for case in cases]
     paged = [x["block_table"] is not None for x in named]

@@ -18,7 +18,7 @@ CHOSEN = {
     "nsa_decode": "gate of the branch",
     "nsa_selected_attention": "doubled blocks",
     "nsa_selected_attention_grad": "lists of all blocks",
-    "nsa_selected_attention_infer": "first key of a part",
+    "nsa_selected_attention_infer": "first key of a split",
 }
 MOST_CHECKS = 12
 

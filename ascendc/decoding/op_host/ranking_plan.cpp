@@ -4,7 +4,7 @@
 
 namespace nsa::ascend {
 
-RankingTiling plan_ranking(const RankingRule& rule, int64_t keys, const PartsTiling& parts,
+RankingTiling plan_ranking(const RankingRule& rule, int64_t keys, const SplitTiling& splits,
                            uint32_t ub_bytes) {
   constexpr int64_t kMultiple = kRepeatFloats;
   const int64_t block_keys = rule.block_tokens / rule.stride;
@@ -26,8 +26,8 @@ RankingTiling plan_ranking(const RankingRule& rule, int64_t keys, const PartsTil
   const int64_t held = kWindowFloats / block_keys / kMultiple * kMultiple;
   t.window =
       std::clamp<int64_t>(needed, kMultiple, std::clamp<int64_t>(held, kMultiple, kRankFloats));
-  while (t.window > kMultiple && RankedPartsBytes(t, parts.group, parts.rows, parts.part_keys,
-                                                  parts.value_dim) > ub_bytes) {
+  while (t.window > kMultiple && RankedSplitBytes(t, splits.group, splits.rows, splits.split_keys,
+                                                  splits.value_dim) > ub_bytes) {
     t.window -= kMultiple;
   }
   return t;

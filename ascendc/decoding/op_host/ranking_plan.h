@@ -1,7 +1,7 @@
-// How the blocks of the cells are ranked by what is left of their parts.
+// How the blocks of the decode rows are ranked by what is left of their splits.
 #pragma once
 
-#include "ascendc/decoding/ranked_parts.h"
+#include "ascendc/decoding/ranked_splits.h"
 
 namespace nsa::ascend {
 
@@ -12,9 +12,9 @@ struct RankingRule {
   bool known;  // the rows' tokens
 };
 
-// The tiling data of cells of at most `keys` compressed tokens, which `parts` cuts up. `ub_bytes`:
-// of the UB, that a kernel may use.
-RankingTiling plan_ranking(const RankingRule& rule, int64_t keys, const PartsTiling& parts,
+// The tiling data of decode rows of at most `keys` compressed tokens, which `splits` cuts up.
+// `ub_bytes`: of the UB, that a kernel may use.
+RankingTiling plan_ranking(const RankingRule& rule, int64_t keys, const SplitTiling& splits,
                            uint32_t ub_bytes);
 
 }  // namespace nsa::ascend

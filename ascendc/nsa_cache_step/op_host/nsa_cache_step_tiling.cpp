@@ -2,31 +2,31 @@
 
 #include <algorithm>
 
-#include "ascendc/decoding/op_host/parts_plan.h"
 #include "ascendc/decoding/op_host/ranking_plan.h"
+#include "ascendc/decoding/op_host/split_plan.h"
 
 namespace nsa::ascend {
 
 namespace {
 
 // Attention over at most `keys` tokens of `places` of each row, `head_size` elements from a head of
-// a row to the next. `shared`: whether new tokens of a row may have the same parts.
+// a row to the next. `shared`: whether new tokens of a row may have the same splits.
 int32_t tile_branch(const CacheStepCall& call, int64_t keys, int64_t head_size, bool shared,
-                    bool ranked, int32_t cores, PartsTiling* tiling) {
-  PartsCall parts{};
-  parts.pages = call.batch;
-  parts.page = call.capacity;
-  parts.batch = call.batch;
-  parts.queries = call.tokens;
-  parts.n1 = call.n1;
-  parts.n2 = call.n2;
-  parts.d = call.d;
-  parts.dv = call.dv;
-  parts.keys = keys;
-  parts.scale = call.scale;
-  parts.ranked = ranked;
-  parts.shared = shared;
-  const int32_t used = tile_parts(parts, cores, tiling);
+                    bool ranked, int32_t cores, SplitTiling* tiling) {
+  SplitCall splits{};
+  splits.pages = call.batch;
+  splits.page = call.capacity;
+  splits.batch = call.batch;
+  splits.queries = call.tokens;
+  splits.n1 = call.n1;
+  splits.n2 = call.n2;
+  splits.d = call.d;
+  splits.dv = call.dv;
+  splits.keys = keys;
+  splits.scale = call.scale;
+  splits.ranked = ranked;
+  splits.shared = shared;
+  const int32_t used = tile_splits(splits, cores, tiling);
   tiling->key = {call.d, head_size, call.n2 * head_size};
   tiling->value = {call.dv, head_size, call.n2 * head_size};
   return used;
@@ -57,7 +57,8 @@ int32_t tile_nsa_cache_step(const CacheStepCall& call, int32_t cores, uint32_t u
   t.sparse = call.sparse ? 1 : 0;
   t.shared = call.sparse && a.shared_kv ? 1 : 0;
   const int64_t window = std::min(call.capacity, a.window_size);
-  if (!call.sparse) return tile_branch(call, window, t.selected_head, true, false, cores, &t.parts);
+  if (!call.sparse)
+    return tile_branch(call, window, t.selected_head, true, false, cores, &t.selected);
 
   const CachePlaces places(call.capacity, a);
   t.others_head = places.all() * (call.d + call.dv);
@@ -67,7 +68,7 @@ int32_t tile_nsa_cache_step(const CacheStepCall& call, int32_t cores, uint32_t u
   const int64_t chosen = a.select_block_count * std::min(a.select_block_size, call.capacity);
   const int64_t last_head = t.shared != 0 ? t.selected_head : t.others_head;
   const int32_t used = std::max(
-      {tile_branch(call, chosen, t.selected_head, false, false, cores, &t.parts),
+      {tile_branch(call, chosen, t.selected_head, false, false, cores, &t.selected),
        tile_branch(call, places.compressed, t.others_head, true, true, cores, &t.compressed),
        tile_branch(call, window, last_head, t.shared != 0, false, cores, &t.window)});
   const RankingRule rule{
@@ -78,12 +79,12 @@ int32_t tile_nsa_cache_step(const CacheStepCall& call, int32_t cores, uint32_t u
 }
 
 int64_t nsa_cache_step_workspace(const NsaCacheStepTilingData& tiling, int32_t cores) {
-  int64_t parts = parts_workspace(tiling.parts, cores);
+  int64_t splits = split_workspace(tiling.selected, cores);
   if (tiling.sparse != 0) {
-    parts = std::max(
-        {parts, parts_workspace(tiling.compressed, cores), parts_workspace(tiling.window, cores)});
+    splits = std::max(
+        {splits, split_workspace(tiling.compressed, cores), split_workspace(tiling.window, cores)});
   }
-  return StepWorkspace(tiling).parts + parts;
+  return StepWorkspace(tiling).splits + splits;
 }
 
 }  // namespace nsa::ascend

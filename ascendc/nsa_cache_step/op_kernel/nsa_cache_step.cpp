@@ -1,8 +1,8 @@
 // Kernel entry of NsaCacheStep: a cube core and two vector cores to a block.
 #include "ascendc/common/keep_nan.h"
 #include "ascendc/decoding/branch_mix.h"
-#include "ascendc/decoding/cell_ranking.h"
-#include "ascendc/decoding/parts_attention.h"
+#include "ascendc/decoding/decode_row_ranking.h"
+#include "ascendc/decoding/split_attention.h"
 #include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_compress.h"
 #include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_finish.h"
 #include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_keys.h"
@@ -22,7 +22,8 @@ class CacheStep {
     OnVectors<StepWrite<T>>();
     ReadAnew();
     if (t_.sparse == 0) {
-      Attend<LastTokens, NoRanking>(t_.parts, Branch(g_.selected, t_.selected_places, g_.result));
+      Attend<LastTokens, NoRanking>(t_.selected,
+                                    Branch(g_.selected, t_.selected_places, g_.result));
     } else {
       OnVectors<StepCompress<T>>();
       Branches();
@@ -37,10 +38,10 @@ class CacheStep {
     GM_ADDR compressed_out = g_.step_workspace + w_.outputs;
     GM_ADDR selected_out = compressed_out + w_.output;
     GM_ADDR window_out = selected_out + w_.output;
-    Attend<CompressedTokens, CellRanking<CompressedTokens>>(
+    Attend<CompressedTokens, DecodeRowRanking<CompressedTokens>>(
         t_.compressed, Branch(g_.others, t_.compressed_places, compressed_out));
     ReadAnew();
-    Attend<ChosenTokens, NoRanking>(t_.parts,
+    Attend<ChosenTokens, NoRanking>(t_.selected,
                                     Branch(g_.selected, t_.selected_places, selected_out));
     if (t_.shared != 0) {
       Attend<LastTokens, NoRanking>(t_.window, Branch(g_.selected, t_.selected_places, window_out));
@@ -62,7 +63,7 @@ class CacheStep {
 
   __aicore__ inline void Mix() {
     if ASCEND_IS_AIV {
-      const PartsTiling& p = t_.parts;
+      const SplitTiling& p = t_.selected;
       BranchMix<T> mix;
       mix.Init(pipe_, {p.queries, p.heads * p.group, p.value_dim}, g_.gates,
                g_.step_workspace + w_.outputs, w_.output / static_cast<int64_t>(sizeof(T)),
@@ -92,13 +93,13 @@ class CacheStep {
     branch.value = cache + places.values_begin * static_cast<int64_t>(sizeof(T));
     branch.output = output;
     branch.indices = g_.step_workspace + w_.indices;
-    branch.workspace = g_.step_workspace + w_.parts;
+    branch.workspace = g_.step_workspace + w_.splits;
     return branch;
   }
 
   template <typename Keys, typename Ranking>
-  __aicore__ inline void Attend(const PartsTiling& tiling, const StepBranchArguments& branch) {
-    AttendToParts<T, Keys, Ranking>(pipe_, tiling, branch);
+  __aicore__ inline void Attend(const SplitTiling& tiling, const StepBranchArguments& branch) {
+    AttendToSplits<T, Keys, Ranking>(pipe_, tiling, branch);
     pipe_->Reset();
     AscendC::SyncAll<false>();
   }

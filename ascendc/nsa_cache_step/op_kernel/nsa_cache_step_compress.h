@@ -16,7 +16,8 @@ class StepCompress {
     t_ = g.tiling;
     g_ = &g;
     others_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.others));
-    const StepCompressBuffers bytes(static_cast<int32_t>(Max(t_->parts.dim, t_->parts.value_dim)));
+    const StepCompressBuffers bytes(
+        static_cast<int32_t>(Max(t_->selected.dim, t_->selected.value_dim)));
     pipe->InitBuffer(tokens_in_, 2, bytes.tokens);
     pipe->InitBuffer(encodings_in_, 2, bytes.encodings);
     pipe->InitBuffer(weights_in_, 2, bytes.weights);
@@ -30,9 +31,9 @@ class StepCompress {
 
   __aicore__ inline void Process() {
     const int64_t core = AscendC::GetBlockIdx(), cores = 2 * AscendC::GetBlockNum();
-    const int32_t heads = t_->parts.heads;
+    const int32_t heads = t_->selected.heads;
     int64_t before = 0;  // heads of windows of the rows before
-    for (int64_t row = 0; row < t_->parts.batch; ++row) {
+    for (int64_t row = 0; row < t_->selected.batch; ++row) {
       rows_.OpenRow(row);
       if (!rows_.Fits(rows_.length())) continue;
       const int64_t first = rows_.Windows(rows_.length());
@@ -46,7 +47,8 @@ class StepCompress {
   }
 
  private:
-  struct Part {
+  // The keys or the values of a window.
+  struct KeyOrValue {
     GM_ADDR weight;
     GM_ADDR position;
     int64_t fresh;     // bytes of the workspace before the new tokens
@@ -56,31 +58,31 @@ class StepCompress {
 
   __aicore__ inline void Window(int64_t window, int32_t head) {
     const StepWorkspace w(*t_);
-    const int32_t dim = t_->parts.dim, value_dim = t_->parts.value_dim;
-    const Part key{g_->weight_k,
-                   g_->position_k,
-                   w.raw_keys,
-                   t_->raw_places.keys_begin,
-                   t_->compressed_places.keys_begin,
-                   dim};
+    const int32_t dim = t_->selected.dim, value_dim = t_->selected.value_dim;
+    const KeyOrValue key{g_->weight_k,
+                         g_->position_k,
+                         w.raw_keys,
+                         t_->raw_places.keys_begin,
+                         t_->compressed_places.keys_begin,
+                         dim};
     Sum(key, window, head);
     rope_.Seek(window * t_->stride);
     rope_.Rotate(Row(2), Row(3), Row(0), 1);
     Store(key, Row(2), window, head);
-    const Part value{g_->weight_v,
-                     g_->position_v,
-                     w.raw_values,
-                     t_->raw_places.values_begin,
-                     t_->compressed_places.values_begin,
-                     value_dim};
+    const KeyOrValue value{g_->weight_v,
+                           g_->position_v,
+                           w.raw_values,
+                           t_->raw_places.values_begin,
+                           t_->compressed_places.values_begin,
+                           value_dim};
     Sum(value, window, head);
     Store(value, Row(0), window, head);
   }
 
   // Row(0) = round(sum of weight times token) + sum of weight times position encoding, rounded
   // where the operators of a whole sequence round.
-  __aicore__ inline void Sum(const Part& part, int64_t window, int32_t head) {
-    const int32_t dim = part.dim;
+  __aicore__ inline void Sum(const KeyOrValue& which, int64_t window, int32_t head) {
+    const int32_t dim = which.dim;
     const auto d = static_cast<uint32_t>(dim);
     const auto slice = slice_buffer_.template Get<float>();
     const auto weights = weights_buffer_.template Get<float>();
@@ -89,8 +91,8 @@ class StepCompress {
     AscendC::PipeBarrier<PIPE_V>();
     for (int64_t first = 0; first < t_->block_size; first += kStepSlice) {
       const auto count = static_cast<int32_t>(Min(kStepSlice, t_->block_size - first));
-      LoadTokens(part, window * t_->stride + first, count, head);
-      LoadWeights(part, first, count, head);
+      LoadTokens(which, window * t_->stride + first, count, head);
+      LoadWeights(which, first, count, head);
       auto x = tokens_in_.template DeQue<T>();
       auto full = weights_in_.template DeQue<float>();
       auto encodings = encodings_in_.template DeQue<float>();
@@ -118,11 +120,12 @@ class StepCompress {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  __aicore__ inline void LoadTokens(const Part& part, int64_t first, int32_t count, int32_t head) {
-    const int32_t heads = t_->parts.heads, dim = part.dim;
+  __aicore__ inline void LoadTokens(const KeyOrValue& which, int64_t first, int32_t count,
+                                    int32_t head) {
+    const int32_t heads = t_->selected.heads, dim = which.dim;
     const int64_t places = t_->raw_places.places;
-    const int64_t ring = (rows_.row() * heads + head) * t_->others_head + part.ring;
-    fresh_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_->step_workspace + part.fresh));
+    const int64_t ring = (rows_.row() * heads + head) * t_->others_head + which.ring;
+    fresh_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_->step_workspace + which.fresh));
     auto x = tokens_in_.template AllocTensor<T>();
     for (int32_t done = 0, run = 0; done < count; done += run) {
       const int64_t token = first + done, old = rows_.length() - token;
@@ -139,10 +142,11 @@ class StepCompress {
     }
     tokens_in_.EnQue(x);
   }
-  __aicore__ inline void LoadWeights(const Part& part, int64_t first, int32_t count, int32_t head) {
-    const int32_t heads = t_->parts.heads, dim = part.dim;
-    weight_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(part.weight));
-    position_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(part.position));
+  __aicore__ inline void LoadWeights(const KeyOrValue& which, int64_t first, int32_t count,
+                                     int32_t head) {
+    const int32_t heads = t_->selected.heads, dim = which.dim;
+    weight_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(which.weight));
+    position_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(which.position));
     auto full = weights_in_.template AllocTensor<float>();
     AscendC::DataCopyPadExtParams<float> padding;
     padding.isPad = true;
@@ -167,19 +171,19 @@ class StepCompress {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  __aicore__ inline void Store(const Part& part, const AscendC::LocalTensor<float>& x,
+  __aicore__ inline void Store(const KeyOrValue& which, const AscendC::LocalTensor<float>& x,
                                int64_t window, int32_t head) {
     auto y = row_out_.template AllocTensor<T>();
-    RoundRows(y, x, part.dim);
+    RoundRows(y, x, which.dim);
     row_out_.EnQue(y);
     y = row_out_.template DeQue<T>();
-    const int64_t at = (rows_.row() * t_->parts.heads + head) * t_->others_head + part.to;
-    AscendC::DataCopy(others_[at + window * part.dim], y, static_cast<uint32_t>(part.dim));
+    const int64_t at = (rows_.row() * t_->selected.heads + head) * t_->others_head + which.to;
+    AscendC::DataCopy(others_[at + window * which.dim], y, static_cast<uint32_t>(which.dim));
     row_out_.FreeTensor(y);
   }
 
   __aicore__ inline AscendC::LocalTensor<float> Row(int32_t i) {
-    const int64_t dim = Max(t_->parts.dim, t_->parts.value_dim);
+    const int64_t dim = Max(t_->selected.dim, t_->selected.value_dim);
     return rows_buffer_.template Get<float>()[static_cast<uint32_t>(i * dim)];
   }
 

@@ -20,7 +20,7 @@ class StepRing {
 
   __aicore__ inline void Process() {
     const StepWorkspace w(*t_);
-    const PartsTiling& p = t_->parts;
+    const SplitTiling& p = t_->selected;
     Fill(w.raw_keys, t_->raw_places, t_->raw_places.keys_begin, p.dim);
     Fill(w.raw_values, t_->raw_places, t_->raw_places.values_begin, p.value_dim);
     if (t_->shared != 0) return;
@@ -30,7 +30,7 @@ class StepRing {
 
  private:
   __aicore__ inline void Fill(int64_t from, const StepPlaces& ring, int64_t begin, int32_t dim) {
-    const PartsTiling& p = t_->parts;
+    const SplitTiling& p = t_->selected;
     fresh_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_->step_workspace + from));
     StepRows rows;
     rows.Init(*g_);
@@ -74,7 +74,7 @@ class StepState {
 
   __aicore__ inline void Process() {
     const int64_t core = AscendC::GetBlockIdx(), cores = 2 * AscendC::GetBlockNum();
-    const int64_t batch = t_->parts.batch;
+    const int64_t batch = t_->selected.batch;
     for (int64_t row = batch * core / cores; row < batch * (core + 1) / cores; ++row) {
       rows_.SeekRow(row);
       Raise(row);

@@ -17,13 +17,13 @@ class StepKeys {
   __aicore__ inline int64_t QueriesFrom(int64_t query) const { return rows_.Left(query); }
 
  protected:
-  __aicore__ inline void InitRows(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
+  __aicore__ inline void InitRows(const SplitTiling* tiling, const NsaCacheStepArguments& g) {
     t_ = tiling;
     step_ = g.tiling;
     rows_.Init(g);
   }
 
-  const PartsTiling* t_ = nullptr;
+  const SplitTiling* t_ = nullptr;
   const NsaCacheStepTilingData* step_ = nullptr;
   StepRows rows_;
   int64_t total_ = 0;
@@ -34,22 +34,22 @@ class LastTokens : public StepKeys {
  public:
   static constexpr bool kShared = true;
 
-  __aicore__ inline void Init(const PartsTiling* tiling, const StepBranchArguments& g) {
+  __aicore__ inline void Init(const SplitTiling* tiling, const StepBranchArguments& g) {
     InitRows(tiling, g);
   }
-  __aicore__ inline int64_t MaxParts(int64_t query) {
+  __aicore__ inline int64_t MaxSplits(int64_t query) {
     rows_.Seek(query);
-    return (Visible() + t_->part_keys - 1) / t_->part_keys;
+    return (Visible() + t_->split_keys - 1) / t_->split_keys;
   }
-  // Parts shared by tokens that see their whole row: with a window each begins at another token.
-  __aicore__ inline int64_t SharedParts(int64_t query) {
+  // Splits shared by tokens that see their whole row: with a window each begins at another token.
+  __aicore__ inline int64_t SharedSplits(int64_t query) {
     rows_.Seek(query - 1);
     const int64_t before = rows_.seen();
     rows_.Seek(query);
-    return rows_.seen() > Visible() ? 0 : SharedPrefix(before, rows_.seen(), t_->part_keys);
+    return rows_.seen() > Visible() ? 0 : SharedPrefix(before, rows_.seen(), t_->split_keys);
   }
-  __aicore__ inline void Start(int64_t cell, bool) {
-    rows_.Seek(cell / t_->heads);
+  __aicore__ inline void Start(int64_t decode_row, bool) {
+    rows_.Seek(decode_row / t_->heads);
     total_ = Visible();
   }
   template <typename Body>
@@ -89,21 +89,21 @@ class CompressedTokens : public StepKeys {
  public:
   static constexpr bool kShared = true;
 
-  __aicore__ inline void Init(const PartsTiling* tiling, const StepBranchArguments& g) {
+  __aicore__ inline void Init(const SplitTiling* tiling, const StepBranchArguments& g) {
     InitRows(tiling, g);
   }
-  __aicore__ inline int64_t MaxParts(int64_t query) {
+  __aicore__ inline int64_t MaxSplits(int64_t query) {
     rows_.Seek(query);
-    return (rows_.Windows(rows_.seen()) + t_->part_keys - 1) / t_->part_keys;
+    return (rows_.Windows(rows_.seen()) + t_->split_keys - 1) / t_->split_keys;
   }
-  __aicore__ inline int64_t SharedParts(int64_t query) {
+  __aicore__ inline int64_t SharedSplits(int64_t query) {
     rows_.Seek(query - 1);
     const int64_t before = rows_.Windows(rows_.seen());
     rows_.Seek(query);
-    return SharedPrefix(before, rows_.Windows(rows_.seen()), t_->part_keys);
+    return SharedPrefix(before, rows_.Windows(rows_.seen()), t_->split_keys);
   }
-  __aicore__ inline void Start(int64_t cell, bool) {
-    rows_.Seek(cell / t_->heads);
+  __aicore__ inline void Start(int64_t decode_row, bool) {
+    rows_.Seek(decode_row / t_->heads);
     total_ = rows_.Windows(rows_.seen());
   }
   template <typename Body>
@@ -121,20 +121,20 @@ class CompressedTokens : public StepKeys {
 // Keys of the chosen blocks.
 class ChosenTokens : public StepKeys {
  public:
-  __aicore__ inline void Init(const PartsTiling* tiling, const StepBranchArguments& g) {
+  __aicore__ inline void Init(const SplitTiling* tiling, const StepBranchArguments& g) {
     InitRows(tiling, g);
     block_size_ = g.tiling->ranking.block_tokens;
     block_count_ = g.tiling->ranking.count;
     indices_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g.indices));
   }
-  __aicore__ inline int64_t MaxParts(int64_t) const { return t_->parts; }
+  __aicore__ inline int64_t MaxSplits(int64_t) const { return t_->splits; }
   // `runs`: for ForRuns.
-  __aicore__ inline void Start(int64_t cell, bool runs) {
-    rows_.Seek(cell / t_->heads);
+  __aicore__ inline void Start(int64_t decode_row, bool runs) {
+    rows_.Seek(decode_row / t_->heads);
     count_ = 0;
     total_ = 0;
     for (int64_t i = 0; i < block_count_; ++i) {
-      const int64_t block = indices_.GetValue(cell * block_count_ + i);
+      const int64_t block = indices_.GetValue(decode_row * block_count_ + i);
       if (block < 0 || block * block_size_ >= rows_.seen()) continue;
       total_ += End(block) - block * block_size_;
       if (runs) Insert(static_cast<int32_t>(block));

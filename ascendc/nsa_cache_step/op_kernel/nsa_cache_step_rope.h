@@ -9,7 +9,7 @@ namespace nsa::ascend {
 class StepRope {
  public:
   __aicore__ inline void Init(AscendC::TPipe* pipe, const NsaCacheStepArguments& g) {
-    dim_ = g.tiling->parts.dim;
+    dim_ = g.tiling->selected.dim;
     coarse_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.angles));
     fine_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.fine_angles));
     const StepTurnBuffers bytes(dim_);

@@ -48,18 +48,18 @@ class StepRows {
   __aicore__ inline void Init(const NsaCacheStepArguments& g, bool gathered = true) {
     t_ = g.tiling;
     counted_ = g.ends != nullptr;
-    if (counted_) ends_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.ends), parts().batch);
+    if (counted_) ends_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.ends), splits().batch);
     apart_ = gathered ? 1 : t_->state_size;
     lengths_.SetGlobalBuffer(
         reinterpret_cast<__gm__ int64_t*>(gathered ? g.step_workspace + StepWorkspace(*t_).lengths
                                                    : g.state + t_->length_place * 8),
-        parts().batch * apart_);
+        splits().batch * apart_);
   }
 
   // The row of a token, and its length.
   __aicore__ inline void Seek(int64_t token) {
     const int64_t before = row_;
-    while (token >= end_ && row_ + 1 < parts().batch) SeekRow(row_ + 1);
+    while (token >= end_ && row_ + 1 < splits().batch) SeekRow(row_ + 1);
     if (row_ != before) OpenRow(row_);
     token_ = token;
   }
@@ -72,8 +72,8 @@ class StepRows {
     while (row_ < row) {
       ++row_;
       begin_ = end_;
-      end_ = counted_ ? Min(parts().queries, Max(begin_, ends_.GetValue(row_)))
-                      : begin_ + parts().per_row;
+      end_ = counted_ ? Min(splits().queries, Max(begin_, ends_.GetValue(row_)))
+                      : begin_ + splits().per_row;
     }
   }
 
@@ -87,7 +87,7 @@ class StepRows {
   __aicore__ inline int64_t length() const { return length_; }
   // Whether the row can have had so many.
   __aicore__ inline bool Fits(int64_t length) const {
-    return length >= 0 && length <= parts().capacity - count();
+    return length >= 0 && length <= splits().capacity - count();
   }
   // Whether the token is written, and how many precede it.
   __aicore__ inline bool written() const { return token_ < end_ && Fits(length_); }
@@ -100,7 +100,7 @@ class StepRows {
   }
 
  private:
-  __aicore__ inline const PartsTiling& parts() const { return t_->parts; }
+  __aicore__ inline const SplitTiling& splits() const { return t_->selected; }
 
   const NsaCacheStepTilingData* t_ = nullptr;
   AscendC::GlobalTensor<int64_t> ends_, lengths_;

@@ -2,7 +2,7 @@
 // of the workspace.
 #pragma once
 
-#include "ascendc/decoding/ranked_parts.h"
+#include "ascendc/decoding/ranked_splits.h"
 
 namespace nsa::ascend {
 
@@ -16,9 +16,9 @@ struct StepPlaces {
 // `others` has likewise the compressed tokens, the ring of the window and that of the tokens of
 // open compression windows, one after another. Dense attention has one branch, over `selected`.
 struct NsaCacheStepTilingData {
-  PartsTiling parts;       // of the selected branch, or of all tokens; queries are the new tokens
-  PartsTiling compressed;  // of the other branches
-  PartsTiling window;
+  SplitTiling selected;    // of the selected branch, or of all tokens; queries are the new tokens
+  SplitTiling compressed;  // of the other branches
+  SplitTiling window;
   RankingTiling ranking;
   StepPlaces selected_places, compressed_places, window_places, raw_places;
   int64_t selected_head;  // elements of a head of a row
@@ -103,30 +103,31 @@ struct StepWorkspace {
   int64_t window_keys, window_values;
   int64_t outputs, output;  // of the three branches, [T, N1, Dv]; bytes of each
   int64_t indices;          // chosen blocks, int32 [T, N2, count]
-  int64_t parts;
+  int64_t splits;
 
   __aicore__ explicit constexpr StepWorkspace(const NsaCacheStepTilingData& t)
       : lengths(0),
-        queries(AlignedAfter(lengths, t.parts.batch * 8)),
-        raw_keys(AlignedAfter(queries, Queries(t) * t.parts.dim * 2)),
-        raw_values(AlignedAfter(raw_keys, NewTokenRows(t, t.sparse != 0) * t.parts.dim * 2)),
+        queries(AlignedAfter(lengths, t.selected.batch * 8)),
+        raw_keys(AlignedAfter(queries, Queries(t) * t.selected.dim * 2)),
+        raw_values(AlignedAfter(raw_keys, NewTokenRows(t, t.sparse != 0) * t.selected.dim * 2)),
         window_keys(
-            AlignedAfter(raw_values, NewTokenRows(t, t.sparse != 0) * t.parts.value_dim * 2)),
-        window_values(AlignedAfter(window_keys, NewTokenRows(t, Separate(t)) * t.parts.dim * 2)),
-        outputs(AlignedAfter(window_values, NewTokenRows(t, Separate(t)) * t.parts.value_dim * 2)),
-        output(t.sparse != 0 ? AlignedAfter(0, Queries(t) * t.parts.value_dim * 2) : 0),
+            AlignedAfter(raw_values, NewTokenRows(t, t.sparse != 0) * t.selected.value_dim * 2)),
+        window_values(AlignedAfter(window_keys, NewTokenRows(t, Separate(t)) * t.selected.dim * 2)),
+        outputs(
+            AlignedAfter(window_values, NewTokenRows(t, Separate(t)) * t.selected.value_dim * 2)),
+        output(t.sparse != 0 ? AlignedAfter(0, Queries(t) * t.selected.value_dim * 2) : 0),
         indices(AlignedAfter(outputs, 3 * output)),
-        parts(AlignedAfter(indices, NewTokenRows(t, t.sparse != 0) * t.ranking.count * 4)) {}
+        splits(AlignedAfter(indices, NewTokenRows(t, t.sparse != 0) * t.ranking.count * 4)) {}
 
  private:
   __aicore__ static constexpr bool Separate(const NsaCacheStepTilingData& t) {
     return t.sparse != 0 && t.shared == 0;
   }
   __aicore__ static constexpr int64_t Queries(const NsaCacheStepTilingData& t) {
-    return t.parts.queries * t.parts.heads * t.parts.group;
+    return t.selected.queries * t.selected.heads * t.selected.group;
   }
   __aicore__ static constexpr int64_t NewTokenRows(const NsaCacheStepTilingData& t, bool there) {
-    return there ? t.parts.queries * t.parts.heads : 0;
+    return there ? t.selected.queries * t.selected.heads : 0;
   }
   __aicore__ static constexpr int64_t AlignedAfter(int64_t begin, int64_t bytes) {
     return begin + (bytes + 511) / 512 * 512;

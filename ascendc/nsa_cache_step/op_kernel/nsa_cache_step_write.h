@@ -48,7 +48,7 @@ class StepWrite {
 
   __aicore__ inline void Process() {
     GatherLengths();
-    const PartsTiling& p = t_->parts;
+    const SplitTiling& p = t_->selected;
     const int64_t core = AscendC::GetBlockIdx(), cores = 2 * AscendC::GetBlockNum();
     const int64_t query_tiles = StepTiles(p.heads * p.group, p.dim);
     const int64_t key_tiles = StepTiles(p.heads, p.dim);
@@ -79,7 +79,7 @@ class StepWrite {
   // From the rows' states into the workspace.
   __aicore__ inline void GatherLengths() {
     const int64_t core = AscendC::GetBlockIdx(), cores = 2 * AscendC::GetBlockNum();
-    const int64_t batch = t_->parts.batch, end = batch * (core + 1) / cores;
+    const int64_t batch = t_->selected.batch, end = batch * (core + 1) / cores;
     const auto lengths = lengths_buffer_.Get<int64_t>();
     const auto apart = static_cast<uint32_t>((t_->state_size - 1) * 8);
     for (int64_t row = batch * core / cores; row < end; row += kStepLengths) {
@@ -101,11 +101,11 @@ class StepWrite {
   __aicore__ inline int64_t Source(int64_t token, Which which, int32_t head) const {
     const bool separate = t_->sparse != 0 && t_->shared == 0;
     const int64_t set = which == Which::kSelected ? 1 : which == Which::kRaw ? 0 : 2;
-    return ((separate ? token * 3 + set : token) * t_->parts.heads) + head;
+    return ((separate ? token * 3 + set : token) * t_->selected.heads) + head;
   }
 
   __aicore__ inline void Query(int64_t token, int32_t tile) {
-    const PartsTiling& p = t_->parts;
+    const SplitTiling& p = t_->selected;
     const StepTile h(tile, p.heads * p.group, p.dim);
     const int64_t at = (token * p.heads * p.group + h.begin) * p.dim;
     auto x = Rotated(queries_[at], h);
@@ -113,7 +113,7 @@ class StepWrite {
     heads_out_.FreeTensor(x);
   }
   __aicore__ inline void Key(int64_t token, Which which, int32_t tile) {
-    const StepTile h(tile, t_->parts.heads, t_->parts.dim);
+    const StepTile h(tile, t_->selected.heads, t_->selected.dim);
     const auto from = keys_[Source(token, which, h.begin) * h.dim];
     // Compressed keys are rotated after the compression, which would average angles.
     if (which == Which::kRaw) {
@@ -123,7 +123,7 @@ class StepWrite {
     }
   }
   __aicore__ inline void Value(int64_t token, Which which, int32_t tile) {
-    const StepTile h(tile, t_->parts.heads, t_->parts.value_dim);
+    const StepTile h(tile, t_->selected.heads, t_->selected.value_dim);
     Store(Plain(values_[Source(token, which, h.begin) * h.dim], h), h, token, which, 1);
   }
 
@@ -165,13 +165,13 @@ class StepWrite {
       const int64_t begin =
           (value != 0 ? to.values_begin : to.keys_begin) + rows_.position() * h.dim;
       for (int32_t i = 0; i < h.count; ++i) {
-        const int64_t head = rows_.row() * t_->parts.heads + h.begin + i;
+        const int64_t head = rows_.row() * t_->selected.heads + h.begin + i;
         AscendC::DataCopy(cache_[head * t_->selected_head + begin],
                           x[static_cast<uint32_t>(i * h.dim)], static_cast<uint32_t>(h.dim));
       }
     } else {
       const int32_t place = (which == Which::kRaw ? 0 : 2) + value;
-      AscendC::DataCopy(fresh_[place][(token * t_->parts.heads + h.begin) * h.dim], x,
+      AscendC::DataCopy(fresh_[place][(token * t_->selected.heads + h.begin) * h.dim], x,
                         static_cast<uint32_t>(h.floats()));
     }
     heads_out_.FreeTensor(x);

@@ -2,7 +2,7 @@
 
 namespace nsa::ascend {
 
-int32_t tile_nsa_compress_attention_infer(PartsCall call, const RankingRule& rule, int32_t cores,
+int32_t tile_nsa_compress_attention_infer(SplitCall call, const RankingRule& rule, int32_t cores,
                                           uint32_t ub_bytes,
                                           NsaCompressAttentionInferTilingData* tiling) {
   NsaCompressAttentionInferTilingData& t = *tiling;
@@ -12,8 +12,8 @@ int32_t tile_nsa_compress_attention_infer(PartsCall call, const RankingRule& rul
   t.most_tokens = call.capacity() * rule.stride + rule.window_tokens - 1;
   call.keys = call.capacity();
   call.ranked = call.shared = true;
-  const int32_t used = tile_parts(call, cores, &t.parts);
-  t.ranking = plan_ranking(rule, call.keys, t.parts, ub_bytes);
+  const int32_t used = tile_splits(call, cores, &t.splits);
+  t.ranking = plan_ranking(rule, call.keys, t.splits, ub_bytes);
   return used;
 }
 

@@ -1,7 +1,7 @@
 // Kernel entry of NsaCompressAttentionInfer: a cube core and two vector cores to a block.
 #include "ascendc/common/keep_nan.h"
-#include "ascendc/decoding/cell_ranking.h"
-#include "ascendc/decoding/parts_attention.h"
+#include "ascendc/decoding/decode_row_ranking.h"
+#include "ascendc/decoding/split_attention.h"
 #include "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_keys.h"
 
 using nsa::ascend::NsaCompressAttentionInferTilingData;
@@ -27,7 +27,7 @@ extern "C" __global__ __aicore__ void msnsa_compress_attention_infer(
       &tiling_data};
   AscendC::TPipe pipe;
   const nsa::ascend::KeepNan keep_nan;
-  nsa::ascend::AttendToParts<DTYPE_QUERY, nsa::ascend::CompressedKeys,
-                             nsa::ascend::CellRanking<nsa::ascend::CompressedKeys>>(
-      &pipe, tiling_data.parts, arguments);
+  nsa::ascend::AttendToSplits<DTYPE_QUERY, nsa::ascend::CompressedKeys,
+                              nsa::ascend::DecodeRowRanking<nsa::ascend::CompressedKeys>>(
+      &pipe, tiling_data.splits, arguments);
 }

@@ -1,8 +1,8 @@
 // The compressed tokens that a query of NsaCompressAttentionInfer sees, and where they stand.
 #pragma once
 
-#include "ascendc/decoding/parts.h"
 #include "ascendc/decoding/row_queries.h"
+#include "ascendc/decoding/splits.h"
 #include "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_tiling.h"
 
 namespace nsa::ascend {
@@ -28,7 +28,7 @@ class CompressedKeys {
   using Arguments = NsaCompressAttentionInferArguments;
   static constexpr bool kHasFresh = false, kShared = true;
 
-  __aicore__ inline void Init(const PartsTiling* tiling,
+  __aicore__ inline void Init(const SplitTiling* tiling,
                               const NsaCompressAttentionInferArguments& g) {
     t_ = tiling;
     rule_ = g.tiling;
@@ -42,16 +42,16 @@ class CompressedKeys {
     pages_.Init(g.block_table, t_->batch, t_->pages);
   }
 
-  __aicore__ inline int64_t MaxParts(int64_t query) {
-    return (Seen(query) + t_->part_keys - 1) / t_->part_keys;
+  __aicore__ inline int64_t MaxSplits(int64_t query) {
+    return (Seen(query) + t_->split_keys - 1) / t_->split_keys;
   }
   __aicore__ inline int64_t QueriesFrom(int64_t query) const { return queries_.Left(query); }
-  __aicore__ inline int64_t SharedParts(int64_t query) {
+  __aicore__ inline int64_t SharedSplits(int64_t query) {
     const int64_t before = Seen(query - 1);
-    return SharedPrefix(before, Seen(query), t_->part_keys);
+    return SharedPrefix(before, Seen(query), t_->split_keys);
   }
-  __aicore__ inline void Start(int64_t cell, bool) {
-    total_ = Seen(cell / t_->heads);
+  __aicore__ inline void Start(int64_t decode_row, bool) {
+    total_ = Seen(decode_row / t_->heads);
     begin_ = t_->pages.places > 0 ? 0 : row_ * t_->row_tokens;
     if (right_ && row_ != checked_row_) {
       checked_row_ = row_;
@@ -103,7 +103,7 @@ class CompressedKeys {
     return tokens < rule_->window_tokens ? 0 : (tokens - rule_->window_tokens) / rule_->stride + 1;
   }
 
-  const PartsTiling* t_ = nullptr;
+  const SplitTiling* t_ = nullptr;
   const NsaCompressAttentionInferTilingData* rule_ = nullptr;
   RowQueries queries_;  // of the row's tokens, or of its compressed ones
   RowTokens pages_;

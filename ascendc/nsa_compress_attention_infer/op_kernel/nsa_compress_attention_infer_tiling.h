@@ -1,13 +1,13 @@
 // Tiling data of NsaCompressAttentionInfer, written by op_host and read by the kernel.
 #pragma once
 
-#include "ascendc/decoding/ranked_parts.h"
+#include "ascendc/decoding/ranked_splits.h"
 
 namespace nsa::ascend {
 
-// The keys of a cell are the compressed tokens that its query sees.
+// The keys of a decode row are the compressed tokens that its query sees.
 struct NsaCompressAttentionInferTilingData {
-  PartsTiling parts;
+  SplitTiling splits;
   RankingTiling ranking;  // one query; causal: the rows' tokens are known
   int64_t window_tokens;  // l
   int64_t stride;         // s

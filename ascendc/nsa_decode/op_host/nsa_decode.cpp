@@ -38,7 +38,7 @@ const Signature& signature() {
   return signature;
 }
 
-PartsCall branch_call(const DescribedCall& call, const char* key, const char* value,
+SplitCall branch_call(const DescribedCall& call, const char* key, const char* value,
                       const char* table) {
   const std::vector<int64_t>& query = call.input("query").shape;
   const std::vector<int64_t>& k = call.input(key).shape;

@@ -15,16 +15,16 @@ int32_t tile_nsa_decode(const DecodeCall& call, int32_t cores, uint32_t ub_bytes
   t.compressed.most_tokens = std::min(t.compressed.most_tokens, call.selected.capacity());
   const int32_t selected = tile_nsa_selected_attention_infer(
       call.selected, call.ranking.block_tokens, call.ranking.count, cores, &t.selected);
-  PartsCall window = call.window;
+  SplitCall window = call.window;
   window.keys = std::min(call.window_tokens, t.ring);
-  return std::max({compressed, selected, tile_parts(window, cores, &t.window)});
+  return std::max({compressed, selected, tile_splits(window, cores, &t.window)});
 }
 
 int64_t nsa_decode_workspace(const NsaDecodeTilingData& tiling, int32_t cores) {
-  return NsaDecodeWorkspace(tiling).PartsBegin() +
-         std::max({parts_workspace(tiling.compressed.parts, cores),
-                   parts_workspace(tiling.selected.parts, cores),
-                   parts_workspace(tiling.window, cores)});
+  return NsaDecodeWorkspace(tiling).SplitsBegin() +
+         std::max({split_workspace(tiling.compressed.splits, cores),
+                   split_workspace(tiling.selected.splits, cores),
+                   split_workspace(tiling.window, cores)});
 }
 
 }  // namespace nsa::ascend

@@ -9,7 +9,7 @@ namespace nsa::ascend {
 
 // A call that infer/ has accepted. Nobody reads the keys and scores of the branches' calls.
 struct DecodeCall {
-  PartsCall compressed, selected, window;
+  SplitCall compressed, selected, window;
   RankingRule ranking;
   int64_t window_tokens;
 };

@@ -1,7 +1,7 @@
 // Kernel entry of NsaDecode: a cube core and two vector cores to a block.
 #include "ascendc/common/keep_nan.h"
-#include "ascendc/decoding/cell_ranking.h"
-#include "ascendc/decoding/parts_attention.h"
+#include "ascendc/decoding/decode_row_ranking.h"
+#include "ascendc/decoding/split_attention.h"
 #include "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_keys.h"
 #include "ascendc/nsa_decode/op_kernel/nsa_decode_window.h"
 #include "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_keys.h"
@@ -38,21 +38,22 @@ class Decode {
   __aicore__ inline void Process() {
     GM_ADDR outputs = g_.workspace;
     GM_ADDR blocks = g_.workspace + w_.BlocksBegin();
-    GM_ADDR parts = g_.workspace + w_.PartsBegin();
-    Attend<CompressedKeys, CellRanking<CompressedKeys>>(
-        t_.compressed.parts,
+    GM_ADDR splits = g_.workspace + w_.SplitsBegin();
+    Attend<CompressedKeys, DecodeRowRanking<CompressedKeys>>(
+        t_.compressed.splits,
         {g_.query, g_.key_cmp, g_.value_cmp, g_.cmp_block_table, g_.query_counts, nullptr,
-         g_.lengths, outputs, blocks, parts, &t_.compressed});
+         g_.lengths, outputs, blocks, splits, &t_.compressed});
     // Scalars read the blocks, which other cores have written.
     AscendC::GlobalTensor<int32_t> chosen;
     chosen.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(blocks));
     AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::ENTIRE_DATA_CACHE,
                                       AscendC::DcciDst::CACHELINE_OUT>(chosen);
     Attend<SelectedKeys, NoRanking>(
-        t_.selected.parts, {g_.query, g_.key_slc, g_.value_slc, blocks, g_.block_table,
-                            g_.query_counts, g_.lengths, outputs + w_.branch, parts, &t_.selected});
+        t_.selected.splits,
+        {g_.query, g_.key_slc, g_.value_slc, blocks, g_.block_table, g_.query_counts, g_.lengths,
+         outputs + w_.branch, splits, &t_.selected});
     Attend<WindowKeys, NoRanking>(t_.window, {g_.query, g_.key_win, g_.value_win, g_.query_counts,
-                                              g_.lengths, outputs + 2 * w_.branch, parts, &t_});
+                                              g_.lengths, outputs + 2 * w_.branch, splits, &t_});
     if ASCEND_IS_AIV {
       BranchMix<T> mix;
       mix.Init(pipe_, {t_.window.queries, t_.window.heads * t_.window.group, t_.window.value_dim},
@@ -63,8 +64,8 @@ class Decode {
 
  private:
   template <typename Keys, typename Ranking>
-  __aicore__ inline void Attend(const PartsTiling& tiling, const typename Keys::Arguments& g) {
-    AttendToParts<T, Keys, Ranking>(pipe_, tiling, g);
+  __aicore__ inline void Attend(const SplitTiling& tiling, const typename Keys::Arguments& g) {
+    AttendToSplits<T, Keys, Ranking>(pipe_, tiling, g);
     pipe_->Reset();
     AscendC::SyncAll<false>();
   }

@@ -24,7 +24,7 @@ class WindowKeys {
   using Arguments = NsaDecodeWindowArguments;
   static constexpr bool kHasFresh = false, kShared = false;
 
-  __aicore__ inline void Init(const PartsTiling* tiling, const NsaDecodeWindowArguments& g) {
+  __aicore__ inline void Init(const SplitTiling* tiling, const NsaDecodeWindowArguments& g) {
     t_ = tiling;
     window_ = g.tiling->window_tokens;
     ring_ = g.tiling->ring;
@@ -32,10 +32,10 @@ class WindowKeys {
     queries_.Init(g.query_counts, g.lengths, t_->batch, t_->per_row, most_);
     lengths_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.lengths), t_->batch);
   }
-  __aicore__ inline int64_t MaxParts(int64_t query) {
-    return (Seen(query) + t_->part_keys - 1) / t_->part_keys;
+  __aicore__ inline int64_t MaxSplits(int64_t query) {
+    return (Seen(query) + t_->split_keys - 1) / t_->split_keys;
   }
-  __aicore__ inline void Start(int64_t cell, bool) { total_ = Seen(cell / t_->heads); }
+  __aicore__ inline void Start(int64_t decode_row, bool) { total_ = Seen(decode_row / t_->heads); }
   __aicore__ inline int64_t row() const { return queries_.row(); }
   __aicore__ inline int64_t total() const { return total_; }
 
@@ -59,7 +59,7 @@ class WindowKeys {
     return there ? seen : 0;
   }
 
-  const PartsTiling* t_ = nullptr;
+  const SplitTiling* t_ = nullptr;
   int64_t window_ = 1, ring_ = 1, most_ = 0;
   RowQueries queries_;
   AscendC::GlobalTensor<int64_t> lengths_;

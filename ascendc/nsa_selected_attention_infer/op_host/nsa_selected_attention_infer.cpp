@@ -1,7 +1,7 @@
 // NsaSelectedAttentionInfer as CANN sees it: signature, inference and tiling.
 #include "ascendc/attention/op_host/flash_call.h"
 #include "ascendc/common/op_host/products.h"
-#include "ascendc/decoding/op_host/parts_call.h"
+#include "ascendc/decoding/op_host/split_call.h"
 #include "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.h"
 
 namespace nsa::ascend {
@@ -36,10 +36,10 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     const CubeCores machine(*context);
     auto* data = context->GetTilingData<NsaSelectedAttentionInferTilingData>();
     const int32_t cores = tile_nsa_selected_attention_infer(
-        parts_call(described, "actual_seq_kvlen"), described.int_attr("select_block_size"),
+        split_call(described, "actual_seq_kvlen"), described.int_attr("select_block_size"),
         described.int_attr("select_block_count"), machine.count, data);
-    // All cores wait for each other before the parts are added up.
-    describe_launch(context, machine.vector, cores, parts_workspace(data->parts, cores),
+    // All cores wait for each other before the splits are added up.
+    describe_launch(context, machine.vector, cores, split_workspace(data->splits, cores),
                     Schedule::kAllCoresAtOnce);
   });
 }

@@ -1,6 +1,6 @@
 // Kernel entry of NsaSelectedAttentionInfer: a cube core and two vector cores to a block.
 #include "ascendc/common/keep_nan.h"
-#include "ascendc/decoding/parts_attention.h"
+#include "ascendc/decoding/split_attention.h"
 #include "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_keys.h"
 
 using nsa::ascend::NsaSelectedAttentionInferTilingData;
@@ -25,6 +25,6 @@ extern "C" __global__ __aicore__ void msnsa_selected_attention_infer(
       &tiling_data};
   AscendC::TPipe pipe;
   const nsa::ascend::KeepNan keep_nan;
-  nsa::ascend::AttendToParts<DTYPE_QUERY, nsa::ascend::SelectedKeys>(&pipe, tiling_data.parts,
-                                                                     arguments);
+  nsa::ascend::AttendToSplits<DTYPE_QUERY, nsa::ascend::SelectedKeys>(&pipe, tiling_data.splits,
+                                                                      arguments);
 }

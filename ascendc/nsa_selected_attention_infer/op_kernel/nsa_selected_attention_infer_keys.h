@@ -25,7 +25,7 @@ class SelectedKeys {
   using Arguments = NsaSelectedAttentionInferArguments;
   static constexpr bool kHasFresh = false, kShared = false;
 
-  __aicore__ inline void Init(const PartsTiling* tiling,
+  __aicore__ inline void Init(const SplitTiling* tiling,
                               const NsaSelectedAttentionInferArguments& g) {
     t_ = tiling;
     block_size_ = g.tiling->block_size;
@@ -35,18 +35,18 @@ class SelectedKeys {
     indices_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g.indices));
   }
 
-  __aicore__ inline int64_t MaxParts(int64_t) const { return t_->parts; }
+  __aicore__ inline int64_t MaxSplits(int64_t) const { return t_->splits; }
 
   // Blocks that the row or the cache does not have contribute nothing; one that is named twice
   // counts twice. `runs`: for ForRuns.
-  __aicore__ inline void Start(int64_t cell, bool runs) {
-    const int64_t query = cell / t_->heads;
+  __aicore__ inline void Start(int64_t decode_row, bool runs) {
+    const int64_t query = decode_row / t_->heads;
     queries_.Seek(query);
     begin_ = t_->pages.places > 0 ? 0 : queries_.row() * t_->row_tokens;
     count_ = 0;
     total_ = 0;
     for (int64_t i = 0; i < block_count_; ++i) {
-      const int64_t block = indices_.GetValue(cell * block_count_ + i);
+      const int64_t block = indices_.GetValue(decode_row * block_count_ + i);
       if (block < 0 || block * block_size_ >= queries_.seen()) continue;
       if (!tokens_.Has(queries_.row(), begin_, block * block_size_, End(block))) continue;
       total_ += End(block) - block * block_size_;
@@ -57,7 +57,7 @@ class SelectedKeys {
   __aicore__ inline int64_t total() const { return total_; }
 
   // The keys [first, first + keys), as runs that follow each other in memory: body(which key of the
-  // part, where in memory, keys).
+  // split, where in memory, keys).
   template <typename Body>
   __aicore__ inline void ForRuns(int64_t first, int32_t keys, Body body) const {
     int64_t before = 0;  // keys of the blocks before
@@ -84,7 +84,7 @@ class SelectedKeys {
     blocks_[at] = block;
   }
 
-  const PartsTiling* t_ = nullptr;
+  const SplitTiling* t_ = nullptr;
   int64_t block_size_ = 1, block_count_ = 0;
   RowQueries queries_;
   RowTokens tokens_;

@@ -10,7 +10,7 @@ FOLDER = "ascendc/nsa_cache_step/op_kernel/nsa_cache_step"
 KERNEL, ROWS, WRITE = FOLDER + ".cpp", FOLDER + "_rows.h", FOLDER + "_write.h"
 COMPRESS, FINISH, ROPE = FOLDER + "_compress.h", FOLDER + "_finish.h", FOLDER + "_rope.h"
 KEYS, SIZES = FOLDER + "_keys.h", FOLDER + "_tiling.h"
-CUBE, RANKING = "ascendc/decoding/parts_cube.h", "ascendc/decoding/cell_ranking.h"
+CUBE, RANKING = "ascendc/decoding/split_cube.h", "ascendc/decoding/decode_row_ranking.h"
 MIX = "ascendc/decoding/branch_mix.h"
 
 # name: (file, what is replaced, by what)
@@ -52,12 +52,12 @@ FAULTS = {
     ),
     "room of the indices": (
         SIZES,
-        "parts(AlignedAfter(indices, NewTokenRows(t, t.sparse != 0) * t.ranking.count * 4))",
-        "parts(indices)",
+        "splits(AlignedAfter(indices, NewTokenRows(t, t.sparse != 0) * t.ranking.count * 4))",
+        "splits(indices)",
     ),
     "room of the new keys": (
         SIZES,
-        "raw_values(AlignedAfter(raw_keys, NewTokenRows(t, t.sparse != 0) * t.parts.dim * 2))",
+        "raw_values(AlignedAfter(raw_keys, NewTokenRows(t, t.sparse != 0) * t.selected.dim * 2))",
         "raw_values(raw_keys)",
     ),
     # Which row a token is of.
@@ -65,12 +65,12 @@ FAULTS = {
     "lists that fall": (ROWS, "Max(begin_, ends_.GetValue(row_))", "ends_.GetValue(row_)"),
     "lists behind the tokens": (
         ROWS,
-        "Min(parts().queries, Max(begin_, ends_.GetValue(row_)))",
+        "Min(splits().queries, Max(begin_, ends_.GetValue(row_)))",
         "Max(begin_, ends_.GetValue(row_))",
     ),
-    "rows of the same number": (ROWS, ": begin_ + parts().per_row", ": parts().per_row"),
+    "rows of the same number": (ROWS, ": begin_ + splits().per_row", ": splits().per_row"),
     "length below 0": (ROWS, "length >= 0 && length <=", "length <="),
-    "room for the new tokens": (ROWS, "parts().capacity - count()", "parts().capacity"),
+    "room for the new tokens": (ROWS, "splits().capacity - count()", "splits().capacity"),
     "tokens of no row": (ROWS, "token_ < end_ && Fits(length_)", "Fits(length_)"),
     "position in the row": (ROWS, "length_ + token_ - begin_", "length_ + token_"),
     "own token": (ROWS, "written() ? position() + 1 : 0", "written() ? position() : 0"),
@@ -101,7 +101,7 @@ FAULTS = {
         "(value != 0 ? to.values_begin : to.keys_begin)",
         "to.keys_begin",
     ),
-    "row of the cache": (WRITE, "rows_.row() * t_->parts.heads + h.begin + i", "h.begin + i"),
+    "row of the cache": (WRITE, "rows_.row() * t_->selected.heads + h.begin + i", "h.begin + i"),
     "heads of a tile": (WRITE, "x[static_cast<uint32_t>(i * h.dim)]", "x"),
     "values that wait": (
         WRITE,
@@ -160,8 +160,8 @@ FAULTS = {
     ),
     "weights of a slice": (
         COMPRESS,
-        "LoadWeights(part, first, count, head);",
-        "LoadWeights(part, 0, count, head);",
+        "LoadWeights(which, first, count, head);",
+        "LoadWeights(which, 0, count, head);",
     ),
     "place in the ring": (COMPRESS, "place = token % places;", "place = (token + 1) % places;"),
     "end of the ring": (
@@ -185,10 +185,10 @@ FAULTS = {
     ),
     "row of a compressed token": (
         COMPRESS,
-        "(rows_.row() * t_->parts.heads + head) * t_->others_head + part.to",
-        "head * t_->others_head + part.to",
+        "(rows_.row() * t_->selected.heads + head) * t_->others_head + which.to",
+        "head * t_->others_head + which.to",
     ),
-    "place of a compressed token": (COMPRESS, "others_[at + window * part.dim]", "others_[at]"),
+    "place of a compressed token": (COMPRESS, "others_[at + window * which.dim]", "others_[at]"),
     # Keys that a token sees.
     "window": (KEYS, "Min(rows_.seen(), step_->window_tokens)", "rows_.seen()"),
     "first of the last tokens": (
@@ -196,7 +196,7 @@ FAULTS = {
         "body(0, rows_.seen() - total_ + first, keys);",
         "body(0, first, keys);",
     ),
-    "keys of a part of the ring": (
+    "keys of a split of the ring": (
         KEYS,
         "rows_.seen() - total_ + first + at",
         "rows_.seen() - total_ + at",
@@ -212,19 +212,19 @@ FAULTS = {
         "Min(old, keys - at)",
     ),
     "new tokens of the window": (KEYS, "-1 - (rows_.begin() - old)", "-1 + old"),
-    "keys of a part": (KEYS, "    body(0, first, keys);", "    body(0, 0, keys);"),
+    "keys of a split": (KEYS, "    body(0, first, keys);", "    body(0, 0, keys);"),
     "candidates": (KEYS, "? 0 : OwnBlock() + 1;", "? 0 : OwnBlock();"),
     "own block": (KEYS, "(rows_.seen() - 1) / step_->", "rows_.seen() / step_->"),
     "empty places of a list": (KEYS, "block < 0 || block * block_size_", "block * block_size_"),
-    "list of the cell": (KEYS, "cell * block_count_ + i", "i"),
+    "list of the decode row": (KEYS, "decode_row * block_count_ + i", "i"),
     "tokens behind": (
         KEYS,
         "Min(rows_.seen(), (block + 1) * block_size_)",
         "(block + 1) * block_size_",
     ),
-    "first key of a part": (KEYS, "Max(0, first - before)", "0"),
+    "first key of a split": (KEYS, "Max(0, first - before)", "0"),
     # The cube, the choice of blocks and the mix, which other kernels share.
-    "row of the keys": (CUBE, " + parts.cells.keys.row() * strides.row", ""),
+    "row of the keys": (CUBE, " + splits.decode_rows.keys.row() * strides.row", ""),
     "tokens that see their whole row": (
         KEYS,
         "return rows_.seen() > Visible() ? 0 : SharedPrefix",
@@ -252,7 +252,11 @@ FAULTS = {
         "int64_t{t_->heads} * columns, rows",
         "int64_t{columns}, rows",
     ),
-    "list of a cell": (RANKING, "indices_[cells_.cell() * t_->count]", "indices_[0]"),
+    "list of a decode row": (
+        RANKING,
+        "indices_[decode_rows_.decode_row() * t_->count]",
+        "indices_[0]",
+    ),
     "local blocks": (RANKING, "own - t_->local + 1, own + 1", "own - t_->local, own + 1"),
     "gates of the heads": (MIX, "+ branch) * s_.heads + head]", "+ branch) * s_.heads]"),
     # Rings and lengths afterwards.

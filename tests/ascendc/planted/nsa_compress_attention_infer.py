@@ -7,10 +7,10 @@ from ..cache_cases import make_compress_infer
 from .judge import random_checks
 
 KEYS = "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_keys.h"
-RANKING = "ascendc/decoding/cell_ranking.h"
-PARTS = "ascendc/decoding/parts.h"
-CUBE = "ascendc/decoding/parts_cube.h"
-VECTOR = "ascendc/decoding/parts_vector.h"
+RANKING = "ascendc/decoding/decode_row_ranking.h"
+SPLITS = "ascendc/decoding/splits.h"
+CUBE = "ascendc/decoding/split_cube.h"
+VECTOR = "ascendc/decoding/split_vector.h"
 
 # name: (file, what is replaced, by what)
 FAULTS = {
@@ -60,14 +60,22 @@ FAULTS = {
         "pages_.At(row_, begin_, first + at)",
         "pages_.At(0, begin_, first + at)",
     ),
-    "keys of a part": (KEYS, "pages_.At(row_, begin_, first + at)", "pages_.At(row_, begin_, at)"),
-    "parts of a query": (
+    "keys of a split": (KEYS, "pages_.At(row_, begin_, first + at)", "pages_.At(row_, begin_, at)"),
+    "splits of a query": (
         KEYS,
-        "(Seen(query) + t_->part_keys - 1) / t_->part_keys",
-        "Seen(query) / t_->part_keys",
+        "(Seen(query) + t_->split_keys - 1) / t_->split_keys",
+        "Seen(query) / t_->split_keys",
     ),
-    "cells of a core": (RANKING, "cells * (core + 1) / cores", "cells * core / cores + 1"),
-    "first cell of a wave": (RANKING, "cells_.SeekCell(first + i);", "cells_.SeekCell(i);"),
+    "decode rows of a core": (
+        RANKING,
+        "decode_rows * (core + 1) / cores",
+        "decode_rows * core / cores + 1",
+    ),
+    "first decode row of a wave": (
+        RANKING,
+        "decode_rows_.SeekDecodeRow(first + i);",
+        "decode_rows_.SeekDecodeRow(i);",
+    ),
     "windows are ranked": (
         RANKING,
         "if (at > 0 && in_window == 0) RankWindow(keys, candidates);",
@@ -89,121 +97,137 @@ FAULTS = {
         "importance_.Add(x[static_cast<uint32_t>(from)],",
         "importance_.Add(x,",
     ),
-    "sums of the cell": (RANKING, "sums_[cells_.line() * parts_->part_keys + at]", "sums_[at]"),
+    "sums of the decode row": (
+        RANKING,
+        "sums_[decode_rows_.line() * splits_->split_keys + at]",
+        "sums_[at]",
+    ),
     "sums of the window": (
         RANKING,
-        "sums_[cells_.line() * parts_->part_keys + at]",
-        "sums_[cells_.line() * parts_->part_keys]",
+        "sums_[decode_rows_.line() * splits_->split_keys + at]",
+        "sums_[decode_rows_.line() * splits_->split_keys]",
     ),
-    "list of the cell": (RANKING, "indices_[cells_.cell() * t_->count]", "indices_[0]"),
+    "list of the decode row": (
+        RANKING,
+        "indices_[decode_rows_.decode_row() * t_->count]",
+        "indices_[0]",
+    ),
     "first blocks": (RANKING, "-blocks.first, t_->init - blocks.first", "0, t_->init"),
     "local blocks": (RANKING, "own - t_->local + 1, own + 1", "own - t_->local, own + 1"),
     "own block of a window": (
         RANKING,
-        "cells_.keys.OwnBlock() - blocks.first;",
-        "cells_.keys.OwnBlock();",
+        "decode_rows_.keys.OwnBlock() - blocks.first;",
+        "decode_rows_.keys.OwnBlock();",
     ),
     "heads of the other half": (
         VECTOR,
         "row < t_->group; row += half_rows_)\n",
         "row < half_rows_; row += half_rows_)\n",
     ),
-    "sums of a part": (VECTOR, "sums_[part.line * t_->part_keys], sum", "sums_[0], sum"),
-    "statistics of each cell": (
+    "sums of a split": (VECTOR, "sums_[split.line * t_->split_keys], sum", "sums_[0], sum"),
+    "statistics of each decode row": (
         VECTOR,
-        "if (part.cell != ranked_cell_) CellStatistics",
-        "if (ranked_cell_ < 0) CellStatistics",
+        "if (split.decode_row != ranked_decode_row_) DecodeRowStatistics",
+        "if (ranked_decode_row_ < 0) DecodeRowStatistics",
     ),
     "what lies behind the keys": (
         VECTOR,
         "    ScaleRows(x, t_->scale, g);\n    FillTail(x, -Infinity(), g);\n",
         "    ScaleRows(x, t_->scale, g);\n",
     ),
-    "maximum of the cell": (
+    "maximum of the decode row": (
         VECTOR,
         "ForStatistics<1>(",
         "if (false) ForStatistics<1>(",
     ),
-    "sums of all parts": (
+    "sums of all splits": (
         VECTOR,
-        "StatisticsAt(i, cell.Slot(part), 0)",
-        "StatisticsAt(i, cell.Slot(0), 0)",
+        "StatisticsAt(i, decode_row.Slot(split), 0)",
+        "StatisticsAt(i, decode_row.Slot(0), 0)",
     ),
-    "statistics of some parts": (
+    "statistics of some splits": (
         VECTOR,
         "AscendC::Exp(blocks, blocks, count);",
         "AscendC::Exp(blocks, blocks, t_->group * kBlockFloats);",
     ),
-    "scores stay": (CUBE, "t_->ranked != 0 ? part.slot *", "t_->ranked != 0 ? step % kSlots *"),
+    "scores stay": (CUBE, "t_->ranked != 0 ? split.slot *", "t_->ranked != 0 ? step % kSlots *"),
     "ranked before the next wave": (
         CUBE,
         "t_->ranked != 0 || !waves_.IsLast(wave)",
         "!waves_.IsLast(wave)",
     ),
     "end of a wave": (
-        PARTS,
-        "wave->slots + more > t_->wave_parts",
-        "wave->slots > t_->wave_parts",
+        SPLITS,
+        "wave->slots + more > t_->wave_splits",
+        "wave->slots > t_->wave_splits",
     ),
     "first query of a wave": (
-        PARTS,
+        SPLITS,
         "tile_.Load(keys, *t_, wave.query, end_);",
         "tile_.Load(keys, *t_, 0, end_);",
     ),
-    "cells without keys": (
-        PARTS,
-        "at_ += part->keys > 0 ? 1 : of_cell - place;",
-        "at_ += of_cell - place;",
+    "decode rows without keys": (
+        SPLITS,
+        "at_ += split->keys > 0 ? 1 : of_decode_row - place;",
+        "at_ += of_decode_row - place;",
     ),
-    "parts that two queries share": (PARTS, ": before / part_keys;", ": keys / part_keys;"),
-    "parts shared in full": (
-        PARTS,
-        "before == keys ? (keys + part_keys - 1) / part_keys : before / part_keys",
-        "before / part_keys",
+    "splits that two queries share": (SPLITS, ": before / split_keys;", ": keys / split_keys;"),
+    "splits shared in full": (
+        SPLITS,
+        "before == keys ? (keys + split_keys - 1) / split_keys : before / split_keys",
+        "before / split_keys",
     ),
     "queries of another row": (
-        PARTS,
+        SPLITS,
         "Min(t.shared, Min(end - first, keys.QueriesFrom(first)))",
         "Min(t.shared, end - first)",
     ),
     "queries of a product": (
-        PARTS,
+        SPLITS,
         "Min(t.shared, Min(end - first, keys.QueriesFrom(first)))",
         "Min(kMostShared, Min(end - first, keys.QueriesFrom(first)))",
     ),
     "tile behind the wave": (
-        PARTS,
+        SPLITS,
         "*t_, tile_.query + tile_.count, end_)",
         "*t_, tile_.query + tile_.count, t_->queries)",
     ),
-    "the most parts of a tile": (
-        PARTS,
+    "the most splits of a tile": (
+        SPLITS,
         "      const int64_t more = (taken + 1) * each * t_->heads;",
-        "      const int64_t more = (taken + 1) * tile_.parts[0] * t_->heads;",
+        "      const int64_t more = (taken + 1) * tile_.splits[0] * t_->heads;",
     ),
-    "slot of a query": (PARTS, "+ part) * tile_.count + place_;", "+ part) * tile_.count;"),
-    "slot of a part": (PARTS, "* tile_.each + part) * tile_.count", "* tile_.each) * tile_.count"),
-    "slots of a tile": (PARTS, "* tile_.each * tile_.count;", "* tile_.each;"),
-    "line of a query": (PARTS, "(place_ * int64_t{t_->heads} + head_)", "head_"),
-    "shared parts": (PARTS, "tile_.shared[end] > part", "tile_.shared[end] >= part"),
-    "shared once": (PARTS, "once_ ? cells.Sharing(which) : 1", "1"),
-    "own parts of a cell": (PARTS, "return cells.parts() - First();", "return cells.parts();"),
+    "slot of a query": (SPLITS, "+ split) * tile_.count + place_;", "+ split) * tile_.count;"),
+    "slot of a split": (
+        SPLITS,
+        "* tile_.each + split) * tile_.count",
+        "* tile_.each) * tile_.count",
+    ),
+    "slots of a tile": (SPLITS, "* tile_.each * tile_.count;", "* tile_.each;"),
+    "line of a query": (SPLITS, "(place_ * int64_t{t_->heads} + head_)", "head_"),
+    "shared splits": (SPLITS, "tile_.shared[end] > split", "tile_.shared[end] >= split"),
+    "shared once": (SPLITS, "once_ ? decode_rows.Sharing(which) : 1", "1"),
+    "own splits of a decode row": (
+        SPLITS,
+        "return decode_rows.splits() - First();",
+        "return decode_rows.splits();",
+    ),
     "queries in a product": (
         CUBE,
-        "int64_t{t_->heads} * t_->group * t_->dim, part.cells",
-        "int64_t{t_->group} * t_->dim, part.cells",
+        "int64_t{t_->heads} * t_->group * t_->dim, split.decode_rows",
+        "int64_t{t_->group} * t_->dim, split.decode_rows",
     ),
     "rows of the scores": (
         CUBE,
-        "t_->part_keys, rows, part.keys);\n    HandOver",
-        "t_->part_keys, t_->group, part.keys);\n    HandOver",
+        "t_->split_keys, rows, split.keys);\n    HandOver",
+        "t_->split_keys, t_->group, split.keys);\n    HandOver",
     ),
     "rows of a vector core": (
         VECTOR,
-        "share(core_ % 2, part.cells * t_->group)",
+        "share(core_ % 2, split.decode_rows * t_->group)",
         "share(core_ % 2, t_->group)",
     ),
-    "statistics from part to part": (VECTOR, "(cell.pitch() - 1) * blocks", "0"),
+    "statistics from split to split": (VECTOR, "(decode_row.pitch() - 1) * blocks", "0"),
 }
 
 # Faults that change nothing, and why.
@@ -225,7 +249,7 @@ def checks(dtype):
         **unknown,
         "pages": partial(tests.test_pages_change_no_bit, page=48),
         "windows of blocks": tests.test_windows_of_blocks,
-        "a large group": tests.test_parts_of_a_large_group,
+        "a large group": tests.test_splits_of_a_large_group,
         "queries before a row": tests.test_queries_before_a_row,
         "NaN": tests.test_a_nan_reaches_what_sees_it,
         **{

@@ -27,7 +27,7 @@ FAULTS = {
         "queries_.seen() - total_ + first",
         "queries_.seen() + first",
     ),
-    "keys of a part": (WINDOW, "queries_.seen() - total_ + first", "queries_.seen() - total_"),
+    "keys of a split": (WINDOW, "queries_.seen() - total_ + first", "queries_.seen() - total_"),
     "end of the ring": (WINDOW, "Min(keys - at, ring_ - place)", "keys - at"),
     "ring of the row": (WINDOW, "queries_.row() * t_->row_tokens", "0"),
     "lengths that a row holds": (WINDOW, "length <= most_ && ", ""),
@@ -59,9 +59,9 @@ FAULTS = {
         "g_.value_cmp, g_.cmp_block_table",
         "g_.value_cmp, g_.block_table",
     ),
-    "room of the parts": (
+    "room of the splits": (
         KERNEL,
-        "g_.workspace + w_.PartsBegin()",
+        "g_.workspace + w_.SplitsBegin()",
         "g_.workspace + w_.BlocksBegin()",
     ),
     "elements of a branch": (KERNEL, "w_.branch / static_cast<int64_t>(sizeof(T))", "w_.branch"),
@@ -69,10 +69,10 @@ FAULTS = {
     "bytes of the blocks": (SIZES, "t.selected.block_count * 4", "t.selected.block_count"),
     "place in the ring": (WINDOW, "total_ + first) % ring_;", "total_ + first + 1) % ring_;"),
     "row that is left out": (WINDOW, "return there ? seen : 0;", "return seen;"),
-    "parts of a query": (
+    "splits of a query": (
         WINDOW,
-        "(Seen(query) + t_->part_keys - 1) / t_->part_keys",
-        "Seen(query) / t_->part_keys",
+        "(Seen(query) + t_->split_keys - 1) / t_->split_keys",
+        "Seen(query) / t_->split_keys",
     ),
     "first head of a tile": (MIX, "static_cast<int32_t>(at % tiles) * kMixedRows", "0"),
     "heads of the last tile": (MIX, "Min(kMixedRows, s_.heads - head)", "kMixedRows"),

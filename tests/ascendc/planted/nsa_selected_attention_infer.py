@@ -7,9 +7,9 @@ from ..cache_cases import make_selected_infer
 from .judge import random_checks
 
 KEYS = "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_keys.h"
-PARTS = "ascendc/decoding/parts.h"
-CUBE = "ascendc/decoding/parts_cube.h"
-VECTOR = "ascendc/decoding/parts_vector.h"
+SPLITS = "ascendc/decoding/splits.h"
+CUBE = "ascendc/decoding/split_cube.h"
+VECTOR = "ascendc/decoding/split_vector.h"
 QUERIES = "ascendc/decoding/row_queries.h"
 TOKENS = "ascendc/decoding/row_tokens.h"
 
@@ -20,8 +20,8 @@ FAULTS = {
     "sorted": (KEYS, "blocks_[at - 1] > block; --at", "false; --at"),
     "blocks of the row": (KEYS, "block < 0 || block * block_size_", "block * block_size_"),
     "pages that there are": (KEYS, "if (!tokens_.Has(", "if (false && !tokens_.Has("),
-    "first key of a part": (KEYS, "Max(0, first - before)", "0"),
-    "place of a part": (PARTS, "part->slot = cells.Slot(which);", "part->slot = 0;"),
+    "first key of a split": (KEYS, "Max(0, first - before)", "0"),
+    "place of a split": (SPLITS, "split->slot = decode_rows.Slot(which);", "split->slot = 0;"),
     "slot of the scores": (CUBE, "step % kSlots * slot_elements_;", "0;"),
     "head of the keys": (CUBE, "head * strides.head", "0"),
     "panel of the output": (CUBE, "output_elements_ + v.column]", "output_elements_]"),
@@ -32,7 +32,7 @@ FAULTS = {
     ),
     "half of the heads": (
         VECTOR,
-        "slot_elements_ + int64_t{share.begin} * t_->part_keys;",
+        "slot_elements_ + int64_t{share.begin} * t_->split_keys;",
         "slot_elements_;",
     ),
     "both hand over": (
@@ -40,22 +40,26 @@ FAULTS = {
         "    HandOver<Handover::kProbabilities>(step);",
         "    if (share.rows > 0) HandOver<Handover::kProbabilities>(step);",
     ),
-    "maximum of the parts": (
+    "maximum of the splits": (
         VECTOR,
         "AscendC::Max(now, max, statistics, count);",
         "AscendC::Adds(now, max, 0.0f, count);",
     ),
-    "parts in turn": (VECTOR, "outputs_[(slot * t_->group", "outputs_[(cell.Slot(0) * t_->group"),
+    "splits in turn": (
+        VECTOR,
+        "outputs_[(slot * t_->group",
+        "outputs_[(decode_row.Slot(0) * t_->group",
+    ),
     "end of a block": (
         KEYS,
         "Min(queries_.seen(), (block + 1) * block_size_)",
         "(block + 1) * block_size_",
     ),
     "blocks behind": (KEYS, "block < 0 || block * block_size_ >= queries_.seen()", "block < 0"),
-    "list of the cell": (KEYS, "cell * block_count_ + i", "i"),
+    "list of the decode row": (KEYS, "decode_row * block_count_ + i", "i"),
     "first token of a row": (KEYS, "queries_.row() * t_->row_tokens", "0"),
-    "last key of a part": (KEYS, "end = Min(length, first + keys - before);", "end = length;"),
-    "place in a part": (KEYS, "before + at - first", "before + at"),
+    "last key of a split": (KEYS, "end = Min(length, first + keys - before);", "end = length;"),
+    "place in a split": (KEYS, "before + at - first", "before + at"),
     "page of a run": (KEYS, "begin_, start + at), static", "begin_, start) + at, static"),
     "runs of a page": (KEYS, "tokens_.Run(start + at, end - at)", "end - at"),
     "page of a row": (TOKENS, "row * t_.places + place) * t_", "place) * t_"),
@@ -67,27 +71,31 @@ FAULTS = {
         "Min(lengths_.GetValue(row_), capacity_)",
         "lengths_.GetValue(row_)",
     ),
-    "keys of the last part": (
-        PARTS,
-        "Min(t_->part_keys, cells.keys.total() - part->first)",
-        "t_->part_keys",
+    "keys of the last split": (
+        SPLITS,
+        "Min(t_->split_keys, decode_rows.keys.total() - split->first)",
+        "t_->split_keys",
     ),
-    "first key of a cell's part": (
-        PARTS,
-        "part->first = which * t_->part_keys;",
-        "part->first = 0;",
+    "first key of a decode row's split": (
+        SPLITS,
+        "split->first = which * t_->split_keys;",
+        "split->first = 0;",
     ),
     "end of a wave": (
-        PARTS,
-        "wave->slots + more > t_->wave_parts",
-        "wave->slots > t_->wave_parts",
+        SPLITS,
+        "wave->slots + more > t_->wave_splits",
+        "wave->slots > t_->wave_splits",
     ),
     "first query of a wave": (
-        PARTS,
+        SPLITS,
         "tile_.Load(keys, *t_, wave.query, end_);",
         "tile_.Load(keys, *t_, 0, end_);",
     ),
-    "queries of the cell": (CUBE, "query_[part.cell * t_->group * t_->dim]", "query_[0]"),
+    "queries of the decode row": (
+        CUBE,
+        "query_[split.decode_row * t_->group * t_->dim]",
+        "query_[0]",
+    ),
     "slot of the probabilities": (
         CUBE,
         "probabilities_[step % kSlots * slot_elements_]",
@@ -95,20 +103,20 @@ FAULTS = {
     ),
     "sums of the other half": (
         VECTOR,
-        "StatisticsAt(which, part.slot, share.begin)",
-        "StatisticsAt(0, part.slot, share.begin + which * share.rows)",
+        "StatisticsAt(which, split.slot, share.begin)",
+        "StatisticsAt(0, split.slot, share.begin + which * share.rows)",
     ),
-    "statistics of a part": (VECTOR, "which, part.slot, share.begin)", "which, 0, share.begin)"),
+    "statistics of a split": (VECTOR, "which, split.slot, share.begin)", "which, 0, share.begin)"),
     "rows that are added up": (VECTOR, "static_cast<int32_t>(i % chunks) * merged_rows_", "0"),
-    "sum of a part": (
+    "sum of a split": (
         VECTOR,
         "AscendC::MulAddDst(total, statistics[blocks], now, count);",
         "AscendC::Add(total, total, statistics[blocks], count);",
     ),
     "rows of the output": (
         VECTOR,
-        "out_[(cell.cell() * t_->group + row) * t_->value_dim]",
-        "out_[cell.cell() * t_->group * t_->value_dim]",
+        "out_[(decode_row.decode_row() * t_->group + row) * t_->value_dim]",
+        "out_[decode_row.decode_row() * t_->group * t_->value_dim]",
     ),
     "rows without keys": (
         VECTOR,

@@ -1,64 +1,64 @@
-// A vector core's share of the attention of new tokens over a cache: the softmax of every part, of
-// which each of the two cores of a block has half of the rows; then the sums of the parts, which
+// A vector core's share of the attention of new tokens over a cache: the softmax of every split, of
+// which each of the two cores of a block has half of the rows; then the sums of the splits, which
 // all cores share, and what the probabilities are ranked by.
 #pragma once
 
 #include "ascendc/attention/handover.h"
 #include "ascendc/attention/row_store.h"
-#include "ascendc/decoding/parts_cube.h"
+#include "ascendc/decoding/split_cube.h"
 
 namespace nsa::ascend {
 
-// Ranking that does nothing with the probabilities of a wave's cells. They are summed over the
-// heads of a group and stand one after another from the slot of a cell's first part on.
+// Ranking that does nothing with the probabilities of a wave's decode rows. They are summed over
+// the heads of a group and stand one after another from the slot of a decode row's first split on.
 struct NoRanking {
   static constexpr bool kRanked = false;
 };
 
 template <typename T, typename Keys, typename Ranking = NoRanking>
-class PartsVector {
+class SplitVector {
  public:
-  __aicore__ inline void Init(AscendC::TPipe* pipe, const PartsTiling* tiling,
+  __aicore__ inline void Init(AscendC::TPipe* pipe, const SplitTiling* tiling,
                               const typename Keys::Arguments& g) {
     t_ = tiling;
     core_ = AscendC::GetBlockIdx();
     cores_ = 2 * AscendC::GetBlockNum();
     const int64_t block = core_ / 2, blocks = AscendC::GetBlockNum();
-    const PartsWorkspace bytes(*t_);
+    const SplitWorkspace bytes(*t_);
     GM_ADDR mine = g.workspace + block * bytes.block;
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
     probabilities_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(mine + kSlots * bytes.scores));
     outputs_.SetGlobalBuffer(
         reinterpret_cast<__gm__ float*>(g.workspace + bytes.OutputsBegin(blocks)));
     statistics_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(
-        g.workspace + bytes.StatisticsBegin(blocks, t_->wave_parts)));
+        g.workspace + bytes.StatisticsBegin(blocks, t_->wave_splits)));
     out_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.output));
     if constexpr (Ranking::kRanked) {
       scores_.SetGlobalBuffer(
-          reinterpret_cast<__gm__ float*>(g.workspace + bytes.KeptBegin(blocks, t_->wave_parts)));
+          reinterpret_cast<__gm__ float*>(g.workspace + bytes.KeptBegin(blocks, t_->wave_splits)));
       sums_.SetGlobalBuffer(
-          reinterpret_cast<__gm__ float*>(g.workspace + bytes.SumsBegin(blocks, t_->wave_parts)));
+          reinterpret_cast<__gm__ float*>(g.workspace + bytes.SumsBegin(blocks, t_->wave_splits)));
       ranked_rows_ = RoundUp(t_->group, kRowMultiple);
-      pipe->InitBuffer(ranked_buffer_, PartsBuffers::RankedBytes(t_->group));
+      pipe->InitBuffer(ranked_buffer_, SplitBuffers::RankedBytes(t_->group));
       ranked_.Init(t_, g, core_, cores_, false, false);
       ranking_.Init(pipe, t_, g, sums_);
     }
     slot_elements_ = bytes.scores / 4;
     kept_elements_ = bytes.kept / 4;
     half_rows_ = HalfRows(t_->rows);
-    merged_rows_ = PartsBuffers::MergedRows(t_->value_dim);
-    InitBuffers(pipe, PartsBuffers(t_->rows, t_->part_keys, t_->value_dim));
+    merged_rows_ = SplitBuffers::MergedRows(t_->value_dim);
+    InitBuffers(pipe, SplitBuffers(t_->rows, t_->split_keys, t_->value_dim));
     waves_.Init(t_, g);
-    parts_.Init(t_, g, block, blocks, false, true);
+    splits_.Init(t_, g, block, blocks, false, true);
     merged_.Init(t_, g, false);
   }
 
   __aicore__ inline void Process() {
     int64_t step = 0;
     for (Wave wave{}; waves_.Next(&wave);) {
-      parts_.StartWave(wave);
-      Part part{};
-      while (parts_.Next(&part)) Softmax(part, step++);
+      splits_.StartWave(wave);
+      Split split{};
+      while (splits_.Next(&split)) Softmax(split, step++);
       AscendC::SyncAll<false>();
       Merge(wave);
       if constexpr (Ranking::kRanked) SumProbabilities(wave);
@@ -69,7 +69,7 @@ class PartsVector {
   }
 
  private:
-  __aicore__ inline void InitBuffers(AscendC::TPipe* pipe, const PartsBuffers& bytes) {
+  __aicore__ inline void InitBuffers(AscendC::TPipe* pipe, const SplitBuffers& bytes) {
     input_floats_ = static_cast<int32_t>(bytes.inputs / 4);
     pipe->InitBuffer(inputs_, 2, bytes.inputs);
     pipe->InitBuffer(statistics_in_, 1, bytes.statistics);
@@ -90,18 +90,19 @@ class PartsVector {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  // P = exp(S - max), and the maximum and the sum of every row of the part.
-  __aicore__ inline void Softmax(const Part& part, int64_t step) {
-    const RowShare share(core_ % 2, part.cells * t_->group);
+  // P = exp(S - max), and the maximum and the sum of every row of the split.
+  __aicore__ inline void Softmax(const Split& split, int64_t step) {
+    const RowShare share(core_ % 2, split.decode_rows * t_->group);
     Await<Handover::kScores>(step);
     if (share.rows > 0) {
-      const PassRows g(share.rows, part.keys);
-      const int64_t at = step % kSlots * slot_elements_ + int64_t{share.begin} * t_->part_keys;
+      const PassRows g(share.rows, split.keys);
+      const int64_t at = step % kSlots * slot_elements_ + int64_t{share.begin} * t_->split_keys;
       const int32_t padded = RoundUp(share.rows, kRowMultiple);
       auto x = inputs_.template AllocTensor<float>();
-      const int64_t from =
-          Ranking::kRanked ? part.slot * kept_elements_ + int64_t{share.begin} * t_->part_keys : at;
-      CopyRowsIn(x, scores_[from], t_->part_keys, g.rows, g.keys, g.width);
+      const int64_t from = Ranking::kRanked
+                               ? split.slot * kept_elements_ + int64_t{share.begin} * t_->split_keys
+                               : at;
+      CopyRowsIn(x, scores_[from], t_->split_keys, g.rows, g.keys, g.width);
       inputs_.EnQue(x);
       x = inputs_.template DeQue<float>();
       ScaleRows(x, t_->scale, g);
@@ -114,19 +115,20 @@ class PartsVector {
       AscendC::Exp(x, x, g.floats());
       AscendC::PipeBarrier<PIPE_V>();
       ReduceRows<false>(total_, x, folded_, half_rows_, g);
-      StoreStatistics(part, share, padded);
+      StoreStatistics(split, share, padded);
       auto p = results_out_.template AllocTensor<T>();
       RoundRows(p, x, g.floats());
       inputs_.FreeTensor(x);
       results_out_.EnQue(p);
       p = results_out_.template DeQue<T>();
-      CopyRowsOut(probabilities_[at], t_->part_keys, p, g.rows, g.keys, g.width);
+      CopyRowsOut(probabilities_[at], t_->split_keys, p, g.rows, g.keys, g.width);
       results_out_.FreeTensor(p);
     }
     HandOver<Handover::kProbabilities>(step);
   }
 
-  __aicore__ inline void StoreStatistics(const Part& part, const RowShare& share, int32_t padded) {
+  __aicore__ inline void StoreStatistics(const Split& split, const RowShare& share,
+                                         int32_t padded) {
     auto blocks = statistics_out_.template AllocTensor<float>();
     const auto sums = blocks[static_cast<uint32_t>(padded * kBlockFloats)];
     SpreadRows(blocks, maximum_, padded);
@@ -134,32 +136,33 @@ class PartsVector {
     statistics_out_.EnQue(blocks);
     blocks = statistics_out_.template DeQue<float>();
     for (int32_t which = 0; which < 2; ++which) {
-      CopyStatisticsOut(statistics_[StatisticsAt(which, part.slot, share.begin)], kBlockFloats,
+      CopyStatisticsOut(statistics_[StatisticsAt(which, split.slot, share.begin)], kBlockFloats,
                         blocks[static_cast<uint32_t>(which * padded * kBlockFloats)], share.rows);
     }
     statistics_out_.FreeTensor(blocks);
   }
 
-  // Where the maxima (0) or the sums (1) of a slot's part are.
+  // Where the maxima (0) or the sums (1) of a slot's split are.
   __aicore__ inline int64_t StatisticsAt(int32_t which, int64_t slot, int32_t row) const {
-    return ((which * t_->wave_parts + slot) * t_->group + row) * kBlockFloats;
+    return ((which * t_->wave_splits + slot) * t_->group + row) * kBlockFloats;
   }
 
-  // The outputs of the wave's cells, some rows of a cell at a time.
+  // The outputs of the wave's decode rows, some rows of a decode row at a time.
   __aicore__ inline void Merge(const Wave& wave) {
     const int64_t chunks = CeilDiv(t_->group, merged_rows_);
     const int64_t all = wave.queries * t_->heads * chunks;
     const int64_t begin = all * core_ / cores_, end = all * (core_ + 1) / cores_;
     if (begin < end) merged_.StartWave(wave);
     for (int64_t i = begin; i < end; ++i) {
-      merged_.SeekCell(wave.query * t_->heads + i / chunks);
+      merged_.SeekDecodeRow(wave.query * t_->heads + i / chunks);
       const auto row = static_cast<int32_t>(i % chunks) * merged_rows_;
       MergeRows(merged_, row, static_cast<int32_t>(Min(merged_rows_, t_->group - row)));
     }
   }
 
-  // sum_i exp(m_i - m) O_i / sum_i exp(m_i - m) l_i over the parts, in the order of the keys.
-  __aicore__ inline void MergeRows(const CellWalk<Keys>& cell, int32_t row, int32_t rows) {
+  // sum_i exp(m_i - m) O_i / sum_i exp(m_i - m) l_i over the splits, in the order of the keys.
+  __aicore__ inline void MergeRows(const DecodeRowWalk<Keys>& decode_row, int32_t row,
+                                   int32_t rows) {
     const auto blocks = static_cast<uint32_t>(merged_rows_ * kBlockFloats);
     const auto state = state_buffer_.template Get<float>();
     const auto max = state, total = state[blocks], old = state[2 * blocks], now = state[3 * blocks];
@@ -168,8 +171,8 @@ class PartsVector {
     AscendC::Duplicate(total, 0.0f, static_cast<int32_t>(blocks));
     AscendC::Duplicate(sum, 0.0f, rows * t_->value_dim);
     AscendC::PipeBarrier<PIPE_V>();
-    for (int64_t part = 0; part < PartsOf(cell); ++part) {
-      const int64_t slot = cell.Slot(part);
+    for (int64_t split = 0; split < SplitsOf(decode_row); ++split) {
+      const int64_t slot = decode_row.Slot(split);
       const int32_t count = rows * kBlockFloats;
       auto statistics = statistics_in_.template AllocTensor<float>();
       for (int32_t which = 0; which < 2; ++which) {
@@ -182,7 +185,7 @@ class PartsVector {
                         static_cast<uint32_t>(rows * t_->value_dim));
       inputs_.EnQue(x);
       statistics = statistics_in_.template DeQue<float>();
-      // old: the factor of what there is, now: that of the part.
+      // old: the factor of what there is, now: that of the split.
       AscendC::Max(now, max, statistics, count);
       AscendC::PipeBarrier<PIPE_V>();
       AscendC::Sub(old, max, now, count);
@@ -211,42 +214,42 @@ class PartsVector {
     RoundRows(result, sum, rows * t_->value_dim);
     results_out_.EnQue(result);
     result = results_out_.template DeQue<T>();
-    AscendC::DataCopy(out_[(cell.cell() * t_->group + row) * t_->value_dim], result,
+    AscendC::DataCopy(out_[(decode_row.decode_row() * t_->group + row) * t_->value_dim], result,
                       static_cast<uint32_t>(rows * t_->value_dim));
     results_out_.FreeTensor(result);
   }
 
-  __aicore__ inline int64_t PartsOf(const CellWalk<Keys>& cell) const {
-    return (cell.keys.total() + t_->part_keys - 1) / t_->part_keys;
+  __aicore__ inline int64_t SplitsOf(const DecodeRowWalk<Keys>& decode_row) const {
+    return (decode_row.keys.total() + t_->split_keys - 1) / t_->split_keys;
   }
 
-  // For this core's parts of the wave: sums[key] = sum over the heads of exp(S - m) / l, with the
-  // maximum and the sum of the whole cell.
+  // For this core's splits of the wave: sums[key] = sum over the heads of exp(S - m) / l, with the
+  // maximum and the sum of the whole decode row.
   __aicore__ inline void SumProbabilities(const Wave& wave) {
     ranked_.StartWave(wave);
-    Part part{};
-    while (ranked_.Next(&part)) {
-      if (part.cell != ranked_cell_) CellStatistics(ranked_.cells);
-      ranked_cell_ = part.cell;
-      const int32_t width = RoundUp(part.keys, kRepeatFloats);
+    Split split{};
+    while (ranked_.Next(&split)) {
+      if (split.decode_row != ranked_decode_row_) DecodeRowStatistics(ranked_.decode_rows);
+      ranked_decode_row_ = split.decode_row;
+      const int32_t width = RoundUp(split.keys, kRepeatFloats);
       auto sum = results_out_.template AllocTensor<float>();
       AscendC::Duplicate(sum, 0.0f, width);
       AscendC::PipeBarrier<PIPE_V>();
       for (int32_t row = 0; row < t_->group; row += half_rows_)
-        AddHeads(sum, part, row, static_cast<int32_t>(Min(half_rows_, t_->group - row)));
+        AddHeads(sum, split, row, static_cast<int32_t>(Min(half_rows_, t_->group - row)));
       results_out_.EnQue(sum);
       sum = results_out_.template DeQue<float>();
-      AscendC::DataCopy(sums_[part.line * t_->part_keys], sum, static_cast<uint32_t>(width));
+      AscendC::DataCopy(sums_[split.line * t_->split_keys], sum, static_cast<uint32_t>(width));
       results_out_.FreeTensor(sum);
     }
   }
-  __aicore__ inline void AddHeads(const AscendC::LocalTensor<float>& sum, const Part& part,
+  __aicore__ inline void AddHeads(const AscendC::LocalTensor<float>& sum, const Split& split,
                                   int32_t row, int32_t rows) {
-    const PassRows g(rows, part.keys);
+    const PassRows g(rows, split.keys);
     const auto at = static_cast<uint32_t>(row * kBlockFloats);
     auto x = inputs_.template AllocTensor<float>();
-    CopyRowsIn(x, scores_[part.slot * kept_elements_ + int64_t{row} * t_->part_keys], t_->part_keys,
-               g.rows, g.keys, g.width);
+    CopyRowsIn(x, scores_[split.slot * kept_elements_ + int64_t{row} * t_->split_keys],
+               t_->split_keys, g.rows, g.keys, g.width);
     inputs_.EnQue(x);
     x = inputs_.template DeQue<float>();
     ScaleRows(x, t_->scale, g);
@@ -270,40 +273,41 @@ class PartsVector {
     return RankedMaximum()[static_cast<uint32_t>(ranked_rows_ * kBlockFloats)];
   }
 
-  // The maximum of every row of a cell and 1 / its sum, of its parts in the order of the keys.
-  __aicore__ inline void CellStatistics(const CellWalk<Keys>& cell) {
+  // The maximum of every row of a decode row and 1 / its sum, of its splits in the order of the
+  // keys.
+  __aicore__ inline void DecodeRowStatistics(const DecodeRowWalk<Keys>& decode_row) {
     const int32_t floats = ranked_rows_ * kBlockFloats;
     AscendC::Duplicate(RankedMaximum(), kLowest, floats);
     AscendC::Duplicate(RankedInverse(), 0.0f, floats);
     AscendC::PipeBarrier<PIPE_V>();
     ForStatistics<1>(
-        cell, [&](const auto& blocks, int32_t, uint8_t parts, uint8_t pitch) __aicore__ {
+        decode_row, [&](const auto& blocks, int32_t, uint8_t splits, uint8_t pitch) __aicore__ {
           ForRepeats(t_->group * kBlockFloats, [&](uint32_t at, uint64_t lanes) __aicore__ {
             const auto max = RankedMaximum()[at];
-            AscendC::Max(max, blocks[at], max, lanes, parts,
+            AscendC::Max(max, blocks[at], max, lanes, splits,
                          AscendC::BinaryRepeatParams(1, 1, 1, 0, pitch, 0));
           });
           AscendC::PipeBarrier<PIPE_V>();
         });
-    ForStatistics<2>(
-        cell, [&](const auto& blocks, int32_t count, uint8_t parts, uint8_t pitch) __aicore__ {
-          const auto sums = blocks[static_cast<uint32_t>(count)];
-          ForRepeats(t_->group * kBlockFloats, [&](uint32_t at, uint64_t lanes) __aicore__ {
-            AscendC::Sub(blocks[at], blocks[at], RankedMaximum()[at], lanes, parts,
-                         AscendC::BinaryRepeatParams(1, 1, 1, pitch, pitch, 0));
-          });
-          AscendC::PipeBarrier<PIPE_V>();
-          AscendC::Exp(blocks, blocks, count);
-          AscendC::PipeBarrier<PIPE_V>();
-          AscendC::Mul(blocks, blocks, sums, count);
-          AscendC::PipeBarrier<PIPE_V>();
-          ForRepeats(t_->group * kBlockFloats, [&](uint32_t at, uint64_t lanes) __aicore__ {
-            const auto total = RankedInverse()[at];
-            AscendC::Add(total, blocks[at], total, lanes, parts,
-                         AscendC::BinaryRepeatParams(1, 1, 1, 0, pitch, 0));
-          });
-          AscendC::PipeBarrier<PIPE_V>();
-        });
+    ForStatistics<2>(decode_row, [&](const auto& blocks, int32_t count, uint8_t splits,
+                                     uint8_t pitch) __aicore__ {
+      const auto sums = blocks[static_cast<uint32_t>(count)];
+      ForRepeats(t_->group * kBlockFloats, [&](uint32_t at, uint64_t lanes) __aicore__ {
+        AscendC::Sub(blocks[at], blocks[at], RankedMaximum()[at], lanes, splits,
+                     AscendC::BinaryRepeatParams(1, 1, 1, pitch, pitch, 0));
+      });
+      AscendC::PipeBarrier<PIPE_V>();
+      AscendC::Exp(blocks, blocks, count);
+      AscendC::PipeBarrier<PIPE_V>();
+      AscendC::Mul(blocks, blocks, sums, count);
+      AscendC::PipeBarrier<PIPE_V>();
+      ForRepeats(t_->group * kBlockFloats, [&](uint32_t at, uint64_t lanes) __aicore__ {
+        const auto total = RankedInverse()[at];
+        AscendC::Add(total, blocks[at], total, lanes, splits,
+                     AscendC::BinaryRepeatParams(1, 1, 1, 0, pitch, 0));
+      });
+      AscendC::PipeBarrier<PIPE_V>();
+    });
     MarkEmptyRows(RankedInverse(), folded_.template ReinterpretCast<uint8_t>(), ranked_rows_);
     auto ones = inputs_.template AllocTensor<float>();
     AscendC::Duplicate(ones, 1.0f, floats);
@@ -312,36 +316,36 @@ class PartsVector {
     AscendC::PipeBarrier<PIPE_V>();
     inputs_.FreeTensor(ones);
   }
-  // body(data blocks [which, parts, group], floats of one of the two, parts, data blocks from part
-  // to part) for the maxima of some parts, with which == 2 the sums behind them.
+  // body(data blocks [which, splits, group], floats of one of the two, splits, data blocks from
+  // split to split) for the maxima of some splits, with which == 2 the sums behind them.
   template <int32_t which, typename Body>
-  __aicore__ inline void ForStatistics(const CellWalk<Keys>& cell, Body body) {
+  __aicore__ inline void ForStatistics(const DecodeRowWalk<Keys>& decode_row, Body body) {
     const int32_t blocks = t_->group, floats = blocks * kBlockFloats;
     const auto most = static_cast<int32_t>(Min(kMaxRepeats, input_floats_ / (which * floats)));
-    const int64_t end = PartsOf(cell);
-    for (int64_t part = 0; part < end; part += most) {
-      const auto parts = static_cast<int32_t>(Min(most, end - part));
+    const int64_t end = SplitsOf(decode_row);
+    for (int64_t split = 0; split < end; split += most) {
+      const auto splits = static_cast<int32_t>(Min(most, end - split));
       auto x = inputs_.template AllocTensor<float>();
       for (int32_t i = 0; i < which; ++i) {
         AscendC::DataCopy(
-            x[static_cast<uint32_t>(i * parts * floats)],
-            statistics_[StatisticsAt(i, cell.Slot(part), 0)],
-            AscendC::DataCopyParams(static_cast<uint16_t>(parts), static_cast<uint16_t>(blocks),
-                                    static_cast<uint16_t>((cell.pitch() - 1) * blocks), 0));
+            x[static_cast<uint32_t>(i * splits * floats)],
+            statistics_[StatisticsAt(i, decode_row.Slot(split), 0)],
+            AscendC::DataCopyParams(static_cast<uint16_t>(splits), static_cast<uint16_t>(blocks),
+                                    static_cast<uint16_t>((decode_row.pitch() - 1) * blocks), 0));
       }
       inputs_.EnQue(x);
       x = inputs_.template DeQue<float>();
-      body(x, parts * floats, static_cast<uint8_t>(parts), static_cast<uint8_t>(blocks));
+      body(x, splits * floats, static_cast<uint8_t>(splits), static_cast<uint8_t>(blocks));
       inputs_.FreeTensor(x);
     }
   }
 
-  const PartsTiling* t_ = nullptr;
-  int64_t core_ = 0, cores_ = 1, slot_elements_ = 0, kept_elements_ = 0, ranked_cell_ = -1;
+  const SplitTiling* t_ = nullptr;
+  int64_t core_ = 0, cores_ = 1, slot_elements_ = 0, kept_elements_ = 0, ranked_decode_row_ = -1;
   int32_t half_rows_ = 0, merged_rows_ = 0, ranked_rows_ = 0, input_floats_ = 0;
   Waves<Keys> waves_;
-  Parts<Keys> parts_, ranked_;  // whose softmax and whose sums over the heads are this core's
-  CellWalk<Keys> merged_;
+  Splits<Keys> splits_, ranked_;  // whose softmax and whose sums over the heads are this core's
+  DecodeRowWalk<Keys> merged_;
   Ranking ranking_;
   AscendC::GlobalTensor<float> scores_, outputs_, statistics_, sums_;
   AscendC::GlobalTensor<T> probabilities_, out_;

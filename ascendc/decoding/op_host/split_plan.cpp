@@ -1,4 +1,4 @@
-#include "ascendc/decoding/op_host/parts_plan.h"
+#include "ascendc/decoding/op_host/split_plan.h"
 
 #include <algorithm>
 
@@ -6,13 +6,13 @@ namespace nsa::ascend {
 
 namespace {
 
-// Limit of the workspace for the parts of a wave: a prompt has many cells.
+// Limit of the workspace for the splits of a wave: a prompt has many decode rows.
 constexpr int64_t kWaveBytes = int64_t{32} * 1024 * 1024;
 
 }  // namespace
 
-int32_t tile_parts(const PartsCall& call, int32_t cores, PartsTiling* tiling) {
-  PartsTiling& t = *tiling;
+int32_t tile_splits(const SplitCall& call, int32_t cores, SplitTiling* tiling) {
+  SplitTiling& t = *tiling;
   const bool paged = call.places > 0;
   // Heads lie side by side in a token, or tokens in a head.
   const int64_t apart = call.heads_first ? call.n2 : 1;
@@ -26,7 +26,7 @@ int32_t tile_parts(const PartsCall& call, int32_t cores, PartsTiling* tiling) {
   t.group = static_cast<int32_t>(call.n1 / call.n2);
   t.dim = static_cast<int32_t>(call.d);
   t.value_dim = static_cast<int32_t>(call.dv);
-  t.part_keys = PartKeys(t.group, t.dim, t.value_dim);
+  t.split_keys = SplitKeys(t.group, t.dim, t.value_dim);
   t.scale = call.scale;
   t.ranked = call.ranked ? 1 : 0;
   const auto strides = [&](int64_t dim) {
@@ -36,22 +36,22 @@ int32_t tile_parts(const PartsCall& call, int32_t cores, PartsTiling* tiling) {
   t.key = strides(call.d);
   t.value = strides(call.dv);
   t.row_tokens = call.page * apart;
-  t.parts = std::max<int64_t>(1, (call.keys + t.part_keys - 1) / t.part_keys);
-  const int64_t of_query = t.parts * t.heads;
-  // Two parts of a core, one after the other, take no longer than one with the rows of several
+  t.splits = std::max<int64_t>(1, (call.keys + t.split_keys - 1) / t.split_keys);
+  const int64_t of_query = t.splits * t.heads;
+  // Two splits of a core, one after the other, take no longer than one with the rows of several
   // queries.
   const bool shared = call.shared && t.queries * of_query > 2 * cores;
   t.shared =
       static_cast<int32_t>(std::clamp<int64_t>(t.queries, 1, shared ? SharedQueries(t.group) : 1));
   t.rows = t.shared * t.group;
-  const PartsWorkspace bytes(t);
-  t.wave_parts = std::clamp<int64_t>(kWaveBytes / bytes.Part(), of_query,
-                                     std::max<int64_t>(1, t.queries) * of_query);
+  const SplitWorkspace bytes(t);
+  t.wave_splits = std::clamp<int64_t>(kWaveBytes / bytes.Split(), of_query,
+                                      std::max<int64_t>(1, t.queries) * of_query);
   return static_cast<int32_t>(std::clamp<int64_t>(t.queries * of_query, 1, cores));
 }
 
-int64_t parts_workspace(const PartsTiling& tiling, int32_t cores) {
-  return PartsWorkspace(tiling).Total(cores, tiling.wave_parts);
+int64_t split_workspace(const SplitTiling& tiling, int32_t cores) {
+  return SplitWorkspace(tiling).Total(cores, tiling.wave_splits);
 }
 
 }  // namespace nsa::ascend

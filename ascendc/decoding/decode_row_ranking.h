@@ -4,22 +4,22 @@
 #include "ascendc/attention/importance.h"
 #include "ascendc/attention/row_store.h"
 #include "ascendc/attention/topk.h"
-#include "ascendc/decoding/parts.h"
+#include "ascendc/decoding/splits.h"
 
 namespace nsa::ascend {
 
-// Cores share the cells of a wave, whose probabilities have been summed over the heads. `Keys`, of
-// parts.h, also says Candidates(), how many blocks a query may select, and OwnBlock(), the last one
-// of them; its arguments have `indices`, and `tiling` has `ranking`.
+// Cores share the decode rows of a wave, whose probabilities have been summed over the heads.
+// `Keys`, of splits.h, also says Candidates(), how many blocks a query may select, and OwnBlock(),
+// the last one of them; its arguments have `indices`, and `tiling` has `ranking`.
 template <typename Keys>
-class CellRanking {
+class DecodeRowRanking {
  public:
   static constexpr bool kRanked = true;
 
-  __aicore__ inline void Init(AscendC::TPipe* pipe, const PartsTiling* tiling,
+  __aicore__ inline void Init(AscendC::TPipe* pipe, const SplitTiling* tiling,
                               const typename Keys::Arguments& g,
                               const AscendC::GlobalTensor<float>& sums) {
-    parts_ = tiling;
+    splits_ = tiling;
     t_ = &g.tiling->ranking;
     sums_ = sums;
     indices_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g.indices));
@@ -27,18 +27,18 @@ class CellRanking {
     pipe->InitBuffer(indices_out_, 1, static_cast<uint32_t>(ListPairs(t_->count)) * 4);
     importance_.Init(t_, buffer_.Get<float>());
     topk_.Init(t_, buffer_.Get<float>());
-    cells_.Init(tiling, g, false);
+    decode_rows_.Init(tiling, g, false);
   }
 
   // `inputs`: a queue whose buffers hold `floats`.
   template <typename Queue>
   __aicore__ inline void Process(const Wave& wave, Queue& inputs, int32_t floats) {
     const int64_t core = AscendC::GetBlockIdx(), cores = 2 * AscendC::GetBlockNum();
-    const int64_t cells = wave.queries * parts_->heads, first = wave.query * parts_->heads;
-    const int64_t begin = cells * core / cores, end = cells * (core + 1) / cores;
-    if (begin < end) cells_.StartWave(wave);
+    const int64_t decode_rows = wave.queries * splits_->heads, first = wave.query * splits_->heads;
+    const int64_t begin = decode_rows * core / cores, end = decode_rows * (core + 1) / cores;
+    if (begin < end) decode_rows_.StartWave(wave);
     for (int64_t i = begin; i < end; ++i) {
-      cells_.SeekCell(first + i);
+      decode_rows_.SeekDecodeRow(first + i);
       Rank(inputs, RoundDown(floats, kRepeatFloats));
     }
   }
@@ -49,8 +49,8 @@ class CellRanking {
 
   template <typename Queue>
   __aicore__ inline void Rank(Queue& inputs, int32_t floats) {
-    const int64_t keys = cells_.keys.total();
-    const int64_t candidates = cells_.keys.Candidates();
+    const int64_t keys = decode_rows_.keys.total();
+    const int64_t candidates = decode_rows_.keys.Candidates();
     StartWindows(keys, candidates);
     for (int64_t at = 0, count = 0; at < keys; at += count) {
       const int64_t in_window = at % t_->Keys();
@@ -59,7 +59,7 @@ class CellRanking {
       count = Min(Min(floats, keys - at), t_->Keys() - in_window);
       const int32_t width = RoundUp(static_cast<int32_t>(count), kRepeatFloats);
       auto x = inputs.template AllocTensor<float>();
-      AscendC::DataCopy(x, sums_[cells_.line() * parts_->part_keys + at],
+      AscendC::DataCopy(x, sums_[decode_rows_.line() * splits_->split_keys + at],
                         static_cast<uint32_t>(width));
       inputs.EnQue(x);
       x = inputs.template DeQue<float>();
@@ -76,8 +76,8 @@ class CellRanking {
     topk_.Take(indices);
     indices_out_.EnQue(indices);
     indices = indices_out_.DeQue<int32_t>();
-    CopyRowsOut(indices_[cells_.cell() * t_->count], 0, indices, 1, static_cast<int32_t>(t_->count),
-                ListPairs(t_->count));
+    CopyRowsOut(indices_[decode_rows_.decode_row() * t_->count], 0, indices, 1,
+                static_cast<int32_t>(t_->count), ListPairs(t_->count));
     indices_out_.FreeTensor(indices);
   }
 
@@ -101,7 +101,7 @@ class CellRanking {
     topk_.PrepareScores(blocks.first);
     const int64_t end = Min(candidates, blocks.end) - blocks.first;
     if (t_->causal != 0) {
-      const int64_t own = cells_.keys.OwnBlock() - blocks.first;
+      const int64_t own = decode_rows_.keys.OwnBlock() - blocks.first;
       topk_.Force(0, 1, -blocks.first, t_->init - blocks.first);
       topk_.Force(0, 1, own - t_->local + 1, own + 1);
     }
@@ -111,9 +111,9 @@ class CellRanking {
     return blocks.end;
   }
 
-  const PartsTiling* parts_ = nullptr;
+  const SplitTiling* splits_ = nullptr;
   const RankingTiling* t_ = nullptr;
-  CellWalk<Keys> cells_;
+  DecodeRowWalk<Keys> decode_rows_;
   Importance importance_;
   TopK topk_;
   AscendC::GlobalTensor<float> sums_;
