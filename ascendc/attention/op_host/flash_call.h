@@ -21,15 +21,4 @@ inline const Dtypes kFlashMask{ge::DT_BOOL, ge::DT_UINT8, ge::DT_BOOL, ge::DT_UI
 // `in`: where the inputs of the operator or its gradient are in its schema.
 FlashCall flash_call(const DescribedCall& call, const char* op, const FlashInputs& in);
 
-// The cube cores of the machine; each has two vector cores.
-struct CubeCores {
-  explicit CubeCores(const gert::TilingContext& context) : vector(context) {
-    const platform_ascendc::PlatformAscendC platform(context.GetPlatformInfo());
-    count = static_cast<int32_t>(platform.GetCoreNumAic());
-  }
-
-  VectorCores vector;
-  int32_t count = 0;
-};
-
 }  // namespace nsa::ascend

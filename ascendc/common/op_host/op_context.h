@@ -30,6 +30,17 @@ struct VectorCores {
   size_t library_workspace = 0;
 };
 
+// The cube cores of the machine; each has two vector cores.
+struct CubeCores {
+  explicit CubeCores(const gert::TilingContext& context) : vector(context) {
+    const platform_ascendc::PlatformAscendC platform(context.GetPlatformInfo());
+    count = static_cast<int32_t>(platform.GetCoreNumAic());
+  }
+
+  VectorCores vector;
+  int32_t count = 0;
+};
+
 // 1: the cores of a launch begin together, because they wait for each other.
 enum class Schedule : uint32_t { kAsTheyCome = 0, kAllCoresAtOnce = 1 };
 

@@ -1,5 +1,5 @@
 // NsaCacheStep as CANN sees it: signature, inference and tiling.
-#include "ascendc/attention/op_host/flash_call.h"
+#include "ascendc/common/op_host/described_call.h"
 #include "ascendc/common/op_host/products.h"
 #include "ascendc/nsa_cache_step/op_host/nsa_cache_step_tiling.h"
 

@@ -1,5 +1,5 @@
 // NsaCompressAttentionInfer as CANN sees it: signature, inference and tiling.
-#include "ascendc/attention/op_host/flash_call.h"
+#include "ascendc/common/op_host/described_call.h"
 #include "ascendc/common/op_host/products.h"
 #include "ascendc/decoding/op_host/split_call.h"
 #include "ascendc/nsa_compress_attention_infer/op_host/nsa_compress_attention_infer_tiling.h"

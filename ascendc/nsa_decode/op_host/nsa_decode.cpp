@@ -1,5 +1,5 @@
 // NsaDecode as CANN sees it: signature, inference and tiling.
-#include "ascendc/attention/op_host/flash_call.h"
+#include "ascendc/common/op_host/described_call.h"
 #include "ascendc/common/op_host/products.h"
 #include "ascendc/nsa_decode/op_host/nsa_decode_tiling.h"
 

@@ -1,5 +1,5 @@
 // NsaSelectedAttentionInfer as CANN sees it: signature, inference and tiling.
-#include "ascendc/attention/op_host/flash_call.h"
+#include "ascendc/common/op_host/described_call.h"
 #include "ascendc/common/op_host/products.h"
 #include "ascendc/decoding/op_host/split_call.h"
 #include "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.h"
