@@ -78,6 +78,7 @@ row("OnesLike", [I3], [np.ones_like(I3)])
 # No float64 has these.
 WIDE = 2**60 + np.arange(6).reshape(2, 3)
 row("TensorMove", [WIDE], [WIDE])
+row("Identity", [WIDE], [WIDE])
 row("Cast", [A], [A.astype(np.int32)], {"dst_type": CODES["int32"]}, {"dst_type": CODES["int64"]})
 row("Select", [BITS, A, -A], [np.where(BITS, A, -A)], dtype=[A, A, -A])
 row("Assign", [WIDE, -WIDE], [-WIDE])
@@ -123,6 +124,29 @@ PLACED[:2, ::-2] = A[:2, :2]
 given = [index(3, 4), *RANGE, A[:2, :2].copy()]
 row("StridedSliceGrad", given, [PLACED], MASKS, {**MASKS, "ellipsis_mask": 1})
 
+# Norms.
+MEAN, VARIANCE = (f(A.astype(np.float64), 1, keepdims=True) for f in (np.mean, np.var))
+NORMED = (A - MEAN) / np.sqrt(VARIANCE + 0.5)
+AXES = {"begin_norm_axis": 1, "begin_params_axis": -1, "epsilon": 0.5}
+SHIFTED = [f32(NORMED * B - B), f32(MEAN), f32(VARIANCE)]
+row("LayerNorm", [A, B, -B], SHIFTED, AXES, {**AXES, "begin_params_axis": 0})
+UP = A[::-1].copy()
+DEVIATION = np.sqrt(VARIANCE)
+SCALED, UNIT = UP * B.astype(np.float64), (A - MEAN) / DEVIATION
+LEVEL = SCALED.mean(1, keepdims=True) + UNIT * (SCALED * UNIT).mean(1, keepdims=True)
+row(
+    *("LayerNormGrad", [UP, A, f32(VARIANCE), f32(MEAN), B]),
+    [f32((SCALED - LEVEL) / DEVIATION), f32((UP * UNIT).sum(0)), UP.sum(0)],
+)
+
+# Dropout.
+ALWAYS = [index(3, 4), np.float32(1)]
+SEEDS = {"seed": 1, "seed2": 2}
+row("DropOutGenMask", ALWAYS, [np.full(16, 255, np.uint8)], SEEDS, {**SEEDS, "seed": 1.0})
+BYTES = np.packbits(np.resize(A > 0, 128), bitorder="little")
+LEFT = np.unpackbits(BYTES, count=A.size, bitorder="little").reshape(A.shape)
+row("DropOutDoMask", [A, BYTES, np.float32(0.75)], [f32(A * LEFT / 0.75)])
+
 # Losses, optimizers, numbers.
 WIDE = A.astype(np.float64)
 EXPS = np.exp(WIDE - WIDE.max(1, keepdims=True))
@@ -138,16 +162,28 @@ first = 0.75 * FIRST + 0.25 * GRADIENT
 second = 0.875 * SECOND + 0.125 * GRADIENT**2
 weight = A - 0.5 * (0.0625 * A + first / (np.sqrt(second.astype(np.float64)) + 0.001))
 step = [GRADIENT, SECOND, FIRST, A, *SCALARS]
+plain = A - 0.5 * first / (np.sqrt(second.astype(np.float64)) + 0.001)
+for name in ("AdamApplyOne", "AdamApplyOneAssign"):
+    row(name, [*step[:9], step[10]], [f32(second), f32(first), f32(plain)])
 for name in ("AdamApplyOneWithDecay", "AdamApplyOneWithDecayAssign"):
     row(name, step, [f32(second), f32(first), f32(weight)])
+# The rate is of step 3, whose powers are 0.75^3 and 0.875^3.
+rates = [np.float32([x]) for x in (0.75**3, 0.875**3, 0.5, 0.75, 0.875, 0.001)]
+root = np.sqrt(second.astype(np.float64)) + 0.001
+rate = 0.5 * np.sqrt(1 - 0.875**3) / (1 - 0.75**3)
+moved = A - rate * (0.75 * first + 0.25 * GRADIENT) / root
+adam = [A, FIRST, SECOND, *rates, GRADIENT]
+found = [f32(moved), f32(first), f32(second)]
+NESTEROV = {"use_nesterov": True}
+row("ApplyAdamD", adam, found, NESTEROV, {"use_nesterov": 0.5})
 KEPT_ON = 0.25 * FIRST + GRADIENT
 nesterov = A - 0.5 * (GRADIENT + 0.25 * KEPT_ON)
 moving = [A, FIRST, SCALARS[0], GRADIENT, np.float32([0.25])]
-NESTEROV = {"use_nesterov": True}
 row("ApplyMomentum", moving, [nesterov], NESTEROV, {"use_nesterov": 0.5})
 DEPTH = Constant(np.array([4], np.int32))
 MARKS = np.where(np.arange(4)[:, None] == LABELS, 2, -1).astype(np.float32)
 ON_OFF = [np.float32([2]), np.float32([-1])]
 row("OneHot", [LABELS, DEPTH, *ON_OFF], [MARKS], {"axis": 0}, {"axis": -1})
+row("Fill", [index(2, 3), np.float32(0.5)], [np.full((2, 3), 0.5, np.float32)])
 STEPS = [Constant(np.int32(x)) for x in (2, 11, 3)]
 row("Range", STEPS, [np.arange(2, 11, 3, np.int32)], {"is_closed": False}, {"is_closed": True})

@@ -46,6 +46,13 @@ class Number:
     kind: type = ctypes.c_int64
 
 
+@dataclass
+class Bools:
+    """A list of truth values."""
+
+    values: tuple
+
+
 def dtype(name):
     return Number(CODES[name], ctypes.c_int)
 
@@ -107,6 +114,10 @@ class Call:
             return value.kind(value.value)
         if isinstance(value, tuple):
             return self.device.int_array(value)
+        if isinstance(value, Bools):
+            array = (ctypes.c_bool * len(value.values))(*value.values)
+            count = ctypes.c_uint64(len(value.values))
+            return ctypes.c_void_p(lib.aclCreateBoolArray(array, count))
         if isinstance(value, list):
             tensors = [self._argument(each) for each in value]
             array = (ctypes.c_void_p * len(tensors))(*[each.value for each in tensors])

@@ -10,9 +10,10 @@ import pytest
 from ascendc_twin import _elf
 from twin.tests.host.acl import INVALID, SUCCESS, Device, recent_error
 
+from . import aclnn_training  # noqa: F401
 from .aclnn_dimensions import BAD_INDEX, cube
 from .aclnn_elements import NO_ATTRIBUTE, ROWS
-from .calls import LIBRARY, BFloat16, Call, Out, dtype, halves
+from .calls import LIBRARY, BFloat16, Call, Number, Out, dtype, halves
 from .judge import ROOT
 
 
@@ -166,3 +167,19 @@ def test_doubles():
     environment = {**os.environ, "ASCENDC_TWIN_DOUBLES": "1"}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *sys.path])
     subprocess.run([sys.executable, "-c", DOUBLES], env=environment, check=True, timeout=60)
+
+
+def test_masks_of_dropout(device):
+    """A seed and an offset give one mask; another has other bits, and each the asked share."""
+
+    def mask(seed, offset, share):
+        out = Out(np.zeros(1024, np.uint8))
+        numbers = (Number(seed), Number(offset))
+        arguments = ((8192,), share, *numbers, dtype("float32"), out)
+        return np.unpackbits(one_result(device, "DropoutGenMaskV2", arguments))
+
+    one = mask(3, 5, 0.25)
+    np.testing.assert_array_equal(mask(3, 5, 0.25), one)
+    for seed, offset in ((4, 5), (3, 6), (3 + 2**32, 5)):
+        assert 0.3 < (mask(seed, offset, 0.25) != one).mean() < 0.45
+    assert abs(one.mean() - 0.75) < 0.02 and not mask(3, 5, 1.0).any()

@@ -92,3 +92,17 @@ def test_index_outside(device):
     axis = Constant(np.int64([0]))
     status, _ = call(device, "GatherV2", [A, places, axis], {}, [Out(A[-1:])])
     assert status not in (SUCCESS, INVALID) and "an index is out of range" in recent_error()
+
+
+def test_masks_of_dropout(device):
+    """Masks of one seed follow one another; each has the asked share."""
+    masks = []
+    for seed in (1, 1, 2, 0):
+        inputs = [Constant(np.int64([8192])), np.float32(0.75)]
+        out = [Out(np.zeros(1024, np.uint8))]
+        status, done = call(device, "DropOutGenMask", inputs, {"seed": seed}, out)
+        assert status == SUCCESS, recent_error()
+        masks.append(np.unpackbits(done.results()[0]))
+        assert abs(masks[-1].mean() - 0.75) < 0.02
+    for i, one in enumerate(masks):
+        assert all(0.3 < (one != other).mean() < 0.45 for other in masks[:i])

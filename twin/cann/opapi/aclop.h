@@ -80,8 +80,10 @@ using OperatorTypes = std::map<std::string, OperatorType>;
 constexpr size_t kAnyNumber = 1024;
 
 const OperatorTypes& AclopOperators();
+void AddDropout(OperatorTypes* types);
 void AddElementwise(OperatorTypes* types);
 void AddMovements(OperatorTypes* types);
+void AddNorms(OperatorTypes* types);
 void AddParts(OperatorTypes* types);
 void AddSums(OperatorTypes* types);
 void AddTraining(OperatorTypes* types);

@@ -150,8 +150,10 @@ void AddElementwise(OperatorTypes* types) {
   all["Square"] = OfOne(kFloats | kIndices, [](double x) { return x * x; });
   all["ZerosLike"] = OfOne(kAll, [](double) { return 0.0; });
   all["OnesLike"] = OfOne(kAll, [](double) { return 1.0; });
-  all["TensorMove"] = OfOne(kAll, [](double x) { return x; });
-  all["TensorMove"].copied = 0;
+  for (const char* copy : {"Identity", "TensorMove"}) {
+    all[copy] = OfOne(kAll, [](double x) { return x; });
+    all[copy].copied = 0;
+  }
   all["Exp"] = OfBase(false);
   all["Log"] = OfBase(true);
   all["Cast"] = Cast();

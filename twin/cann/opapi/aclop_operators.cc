@@ -6,7 +6,9 @@ namespace twin::cann {
 const OperatorTypes& AclopOperators() {
   static const OperatorTypes types = [] {
     OperatorTypes all;
-    for (auto* add : {AddElementwise, AddMovements, AddParts, AddSums, AddTraining}) add(&all);
+    constexpr void (*kAdd[])(OperatorTypes*) = {AddDropout, AddElementwise, AddMovements, AddNorms,
+                                                AddParts,   AddSums,        AddTraining};
+    for (auto* add : kAdd) add(&all);
     return all;
   }();
   return types;

@@ -56,8 +56,9 @@ void RequireOne(const Inputs& in, size_t i) {
 }
 
 // MindSpore fuses a step of AdamW into it. Inputs: gradient, second and first moment, weight, rate,
-// beta1, 1 - beta1, beta2, 1 - beta2, decay, epsilon; outputs: second and first moment, weight.
-OperatorType AdamW() {
+// beta1, 1 - beta1, beta2, 1 - beta2, decay if there is one, epsilon; outputs: second and first
+// moment, weight.
+OperatorType AdamW(bool decay) {
   const auto infer = [](const Inputs& in, const Attributes&, size_t) {
     for (size_t i = 0; i < in.size(); ++i) {
       Require(in, i, kFloats);
@@ -67,7 +68,7 @@ OperatorType AdamW() {
     }
     return Inputs(3, {in[0].dtype, in[0].dims});
   };
-  const auto loop = [](const Tensors& in, const Attributes&, const Inputs& out) -> Tensors {
+  const auto loop = [decay](const Tensors& in, const Attributes&, const Inputs& out) -> Tensors {
     Values second(out[0].dims), first(second), weight(second);
     const auto scalar = [&](size_t i) { return in[i].data[0]; };
     const auto sum = [](double a, double x, double b, double y) {
@@ -77,14 +78,15 @@ OperatorType AdamW() {
       const double gradient = in[0].data[i], old = in[3].data[i];
       first.data[i] = sum(scalar(5), in[2].data[i], scalar(6), gradient);
       second.data[i] = sum(scalar(7), in[1].data[i], scalar(8), InSingle(gradient * gradient));
-      const double root = InSingle(InSingle(std::sqrt(second.data[i])) + scalar(10));
+      const double root = InSingle(InSingle(std::sqrt(second.data[i])) + scalar(decay ? 10 : 9));
       const double change = InSingle(first.data[i] / root);
-      const double step = InSingle(InSingle(scalar(9) * old) + change);
+      const double step = decay ? InSingle(InSingle(scalar(9) * old) + change) : change;
       weight.data[i] = old - InSingle(scalar(4) * step);
     }
     return {second, first, weight};
   };
-  return {11, 11, {}, infer, loop};
+  const size_t inputs = decay ? 11 : 10;
+  return {inputs, inputs, {}, infer, loop};
 }
 
 // A step of SGD with momentum. Inputs: weight, accumulator, rate, gradient, momentum; the weight is
@@ -117,6 +119,43 @@ OperatorType Momentum() {
   return {5, 5, attributes, infer, loop, {1}};
 }
 
+// A step of Adam. Inputs: weight, first and second moment, powers of beta1 and beta2, rate, beta1,
+// beta2, epsilon, gradient; outputs: weight, first and second moment.
+OperatorType Adam() {
+  constexpr size_t kGradient = 9;
+  const auto infer = [](const Inputs& in, const Attributes&, size_t) {
+    for (size_t i = 0; i < in.size(); ++i) {
+      const bool tensor = i < 3 || i == kGradient;
+      Require(in, i, kFloats);
+      RequireAlike(in, i, 0);
+      if (tensor) RequireShape(in, i, in[0].dims);
+      if (!tensor) RequireOne(in, i);
+    }
+    return Inputs(3, {in[0].dtype, in[0].dims});
+  };
+  const auto loop = [](const Tensors& in, const Attributes& attrs, const Inputs&) -> Tensors {
+    Values weight = in[0], first = in[1], second = in[2];
+    const auto scalar = [&](size_t i) { return in[i].data[0]; };
+    const auto left = [&](size_t i) { return InSingle(1 - scalar(i)); };
+    const double rate = InSingle(InSingle(scalar(5) * InSingle(std::sqrt(left(4)))) / left(3));
+    const bool nesterov = attrs.Integer("use_nesterov") != 0;
+    for (size_t i = 0; i < weight.data.size(); ++i) {
+      const double gradient = in[kGradient].data[i];
+      double &m = first.data[i], &v = second.data[i];
+      m = InSingle(m + InSingle(left(6) * InSingle(gradient - m)));
+      v = InSingle(v + InSingle(left(7) * InSingle(InSingle(gradient * gradient) - v)));
+      const double step =
+          nesterov ? InSingle(InSingle(m * scalar(6)) + InSingle(left(6) * gradient)) : m;
+      const double root = InSingle(scalar(8) + InSingle(std::sqrt(v)));
+      weight.data[i] -= InSingle(InSingle(rate * step) / root);
+    }
+    return {weight, first, second};
+  };
+  const std::vector<Attribute> attributes = {{"use_nesterov", int64_t{0}},
+                                             {"use_locking", int64_t{0}}};
+  return {10, 10, attributes, infer, loop};
+}
+
 OperatorType OneHot() {
   const auto infer = [](const Inputs& in, const Attributes& attrs, size_t) {
     Require(in, 0, kIndices | Only(ACL_UINT8));
@@ -142,6 +181,22 @@ OperatorType OneHot() {
     return {result};
   };
   return {4, 4, {{"axis", int64_t{-1}}}, infer, loop};
+}
+
+// A tensor of one value, of the shape that the first input says.
+OperatorType Fill() {
+  const auto infer = [](const Inputs& in, const Attributes&, size_t) {
+    const Dims dims = Known(in, 0);
+    if (std::any_of(dims.begin(), dims.end(), [](int64_t size) { return size < 0; })) {
+      Refuse("a shape must not be negative");
+    }
+    RequireOne(in, 1);
+    return Inputs{{in[1].dtype, dims}};
+  };
+  const auto loop = [](const Tensors& in, const Attributes&, const Inputs& out) -> Tensors {
+    return {Values(out[0].dims, in[1].data[0])};
+  };
+  return {2, 2, {}, infer, loop};
 }
 
 // start, start + delta, ... before limit.
@@ -176,9 +231,13 @@ void AddTraining(OperatorTypes* types) {
   OperatorTypes& all = *types;
   all["SparseSoftmaxCrossEntropyWithLogits"] = SoftmaxCrossEntropy(true);
   all["SoftmaxCrossEntropyWithLogits"] = SoftmaxCrossEntropy(false);
-  all["AdamApplyOneWithDecay"] = AdamW();
-  all["AdamApplyOneWithDecayAssign"] = AdamW();
+  for (const char* assign : {"", "Assign"}) {
+    all[std::string("AdamApplyOne") + assign] = AdamW(false);
+    all[std::string("AdamApplyOneWithDecay") + assign] = AdamW(true);
+  }
+  all["ApplyAdamD"] = Adam();
   all["ApplyMomentum"] = Momentum();
+  all["Fill"] = Fill();
   all["OneHot"] = OneHot();
   all["Range"] = Range();
 }

@@ -65,6 +65,8 @@ void SumWithScalar(Plan& plan, const aclTensor* self, const aclScalar* other,
   const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out
 
 ACLNN(Add, SELF_OTHER_ALPHA_OUT) PLAN({ Sum(plan, self, other, alpha, out, 1); });
+ACLNN(InplaceAdd, const aclTensor* selfRef, const aclTensor* other, const aclScalar* alpha)
+PLAN({ Sum(plan, selfRef, other, alpha, selfRef, 1); });
 ACLNN(Adds, SELF_SCALAR_ALPHA_OUT) PLAN({ SumWithScalar(plan, self, other, alpha, out, 1); });
 ACLNN(Sub, SELF_OTHER_ALPHA_OUT) PLAN({ Sum(plan, self, other, alpha, out, -1); });
 ACLNN(Subs, SELF_SCALAR_ALPHA_OUT) PLAN({ SumWithScalar(plan, self, other, alpha, out, -1); });

@@ -1,4 +1,6 @@
 // Operators that copy, cast, fill and choose elements.
+#include <cmath>
+
 #include "twin/cann/opapi/plan.h"
 
 using namespace twin::cann;
@@ -40,6 +42,22 @@ ACLNN(InplaceOne, aclTensor* selfRef) PLAN({ Fill(plan, selfRef, 1); });
 ACLNN(InplaceZero, aclTensor* selfRef) PLAN({ Fill(plan, selfRef, 0); });
 ACLNN(InplaceFillScalar, aclTensor* selfRef, const aclScalar* value)
 PLAN({ Fill(plan, selfRef, Number(value)); });
+ACLNN(Arange, const aclScalar* start, const aclScalar* end, const aclScalar* step, aclTensor* out)
+PLAN({
+  plan.Out("out", out, kFloats | kIndices);
+  const double first = Number(start), pace = Number(step), length = Number(end) - first;
+  if (pace == 0) Refuse("step must not be 0");
+  if (length != 0 && (length > 0) != (pace > 0)) Refuse("step leads away from end");
+  RequireDims("out", out, {static_cast<int64_t>(std::ceil(length / pace))});
+  plan.compute = [first, pace, floats = Has(kFloats, out->dtype)](const Arguments& all) {
+    Values x(all[0].tensor.dims);
+    for (int64_t i = 0; i < x.size(); ++i) {
+      const double value = first + static_cast<double>(i) * pace;
+      x.data[i] = floats ? InSingle(value) : value;
+    }
+    Write(x, all[0]);
+  };
+});
 ACLNN(SWhere, const aclTensor* condition, const aclTensor* self, const aclTensor* other,
       aclTensor* out)
 PLAN({

@@ -82,6 +82,14 @@ double Number(const aclScalar* scalar) {
   return ToNumber(scalar->bytes.data(), scalar->dtype);
 }
 
+int64_t CheckedIndex(double index, int64_t count) {
+  const auto place = static_cast<int64_t>(index);
+  if (place < 0 || place >= count) {
+    Refuse("an index is out of range: " + std::to_string(place) + " of " + std::to_string(count));
+  }
+  return place;
+}
+
 Dims Integers(const aclIntArray* array) {
   if (array == nullptr || !Exists(array)) Refuse("a list of integers is null or does not exist");
   return array->values;

@@ -56,6 +56,8 @@ aclnnStatus MakePlan(const char* function, uint64_t* workspace_size, aclOpExecut
 void RequireDims(const char* name, const aclTensor* tensor, const Dims& dims);
 
 double Number(const aclScalar* scalar);
+// CANN's pages allow no index from the end. The device reads other memory, or ends.
+int64_t CheckedIndex(double index, int64_t count);
 Dims Integers(const aclIntArray* array);
 
 }  // namespace twin::cann

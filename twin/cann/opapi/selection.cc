@@ -8,15 +8,6 @@ using namespace twin::cann;
 
 namespace {
 
-// CANN's pages allow no index from the end. The device reads other memory, or ends.
-int64_t Checked(double index, int64_t count) {
-  const auto place = static_cast<int64_t>(index);
-  if (place < 0 || place >= count) {
-    Refuse("an index is out of range: " + std::to_string(place) + " of " + std::to_string(count));
-  }
-  return place;
-}
-
 void Select(Plan& plan, const aclTensor* self, int64_t dim, const aclTensor* index,
             const aclTensor* out) {
   plan.In("self", self);
@@ -36,7 +27,7 @@ void Select(Plan& plan, const aclTensor* self, int64_t dim, const aclTensor* ind
     Values result(all[2].tensor.dims);
     for (int64_t row = 0; row < whole.outer; ++row) {
       for (int64_t i = 0; i < places.size(); ++i) {
-        const int64_t from = row * whole.axis + Checked(places.data[i], whole.axis);
+        const int64_t from = row * whole.axis + CheckedIndex(places.data[i], whole.axis);
         std::copy_n(x.data.begin() + from * whole.inner, whole.inner,
                     result.data.begin() + (row * places.size() + i) * whole.inner);
       }
@@ -82,7 +73,7 @@ PLAN({
     Values result(all[2].tensor.dims);
     std::vector<double> counts(static_cast<size_t>(result.dims[0]));
     for (int64_t i = 0; i < places.size(); ++i) {
-      const int64_t row = Checked(places.data[i], result.dims[0]);
+      const int64_t row = CheckedIndex(places.data[i], result.dims[0]);
       if (static_cast<uint64_t>(row) == paddingIdx) continue;
       ++counts[row];
       for (int64_t j = 0; j < width; ++j) {
@@ -121,12 +112,51 @@ PLAN({
       int64_t from = 0;
       for (size_t i = 0; i < x.dims.size(); ++i) {
         const int64_t place =
-            i == axis ? Checked(places.data[at], x.dims[i]) : at / steps[i] % places.dims[i];
+            i == axis ? CheckedIndex(places.data[at], x.dims[i]) : at / steps[i] % places.dims[i];
         from += place * own[i];
       }
       places.data[at] = x.data[from];
     }
     Write(places, all[2]);
+  };
+});
+// The gradient of Gather, and other sums of elements by their places.
+ACLNN(ScatterAdd, const aclTensor* self, int64_t dim, const aclTensor* index, const aclTensor* src,
+      aclTensor* out)
+PLAN({
+  plan.In("self", self);
+  plan.In("index", index, kIndices);
+  plan.In("src", src);
+  plan.Out("out", out);
+  RequireSameDtype("src", src, "self", self);
+  RequireSameDtype("out", out, "self", self);
+  RequireDims("out", out, self->dims);
+  const size_t axis = AxisOf(dim, self->dims.size());
+  bool fits = index->dims.size() == self->dims.size() && src->dims.size() == self->dims.size();
+  for (size_t i = 0; fits && i < self->dims.size(); ++i) {
+    fits = index->dims[i] <= src->dims[i] && (i == axis || index->dims[i] <= self->dims[i]);
+  }
+  if (!fits) {
+    Refuse("index must lie within src, and within self in the other dimensions, got " +
+           DescribeTensor(*index));
+  }
+  const bool floats = Has(kFloats, self->dtype);
+  plan.compute = [axis, floats](const Arguments& all) {
+    Values sum = Read(all[0]);
+    const Values places = Read(all[1]), given = Read(all[2]);
+    const Dims own = StridesOf(sum.dims), from = StridesOf(given.dims);
+    const Dims steps = StridesOf(places.dims);
+    for (int64_t at = 0; at < places.size(); ++at) {
+      int64_t to = 0, source = 0;
+      for (size_t i = 0; i < sum.dims.size(); ++i) {
+        const int64_t place = at / steps[i] % places.dims[i];
+        source += place * from[i];
+        to += (i == axis ? CheckedIndex(places.data[at], sum.dims[i]) : place) * own[i];
+      }
+      const double value = sum.data[to] + given.data[source];
+      sum.data[to] = floats ? InSingle(value) : value;
+    }
+    Write(sum, all[3]);
   };
 });
 
