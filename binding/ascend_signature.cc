@@ -141,6 +141,7 @@ const AscendSignature& ascend_signature(std::string_view op, std::string_view ta
 }
 
 void refuse_dropped(const Context& context) {
+  if (context.target() != Target::kAscend) return;
   const OpSchema& op = context.schema();
   const auto found = signatures().find(op.name);
   if (found == signatures().end()) return;
@@ -156,13 +157,6 @@ void refuse_dropped(const Context& context) {
     context.fail_value(attr.name, shown(attr, attr.fallback) + kReason, shown(attr, value),
                        kAclnnLimit);
   }
-}
-
-std::vector<OutputDesc> infer_call(const BoundAttrs& attrs, const std::vector<TensorDesc>& inputs,
-                                   Target target) {
-  const Context context(attrs, inputs, target);
-  if (target == Target::kAscend) refuse_dropped(context);
-  return infer(context);
 }
 
 }  // namespace nsa

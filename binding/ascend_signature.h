@@ -44,11 +44,7 @@ const AscendSignature& ascend_signature(std::string_view op, std::string_view ta
 
 // Refuses what a call with the rules of Ascend has beyond its aclnn function: an input that is
 // given, an attribute with another value than its default. Without this they would be dropped in
-// silence.
+// silence. A call with the rules of the CPU passes.
 void refuse_dropped(const Context& context);
-
-// infer() of op.h, and refuse_dropped().
-std::vector<OutputDesc> infer_call(const BoundAttrs& attrs, const std::vector<TensorDesc>& inputs,
-                                   Target target);
 
 }  // namespace nsa

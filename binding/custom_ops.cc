@@ -249,7 +249,9 @@ std::vector<OutputDesc> infer_for_aclnn(const OpSchema& op, const CallText& text
   for (const AscendArgument& argument : signature.arguments) {
     if (is_passed(argument, text)) describe(inputs[argument.index], place++);
   }
-  const std::vector<OutputDesc> all = infer_call(text.attrs, inputs, Target::kAscend);
+  const Context context(text.attrs, inputs, Target::kAscend);
+  refuse_dropped(context);
+  const std::vector<OutputDesc> all = infer(context);
   std::vector<OutputDesc> outputs;
   for (const AscendArgument& argument : signature.arguments) {
     if (argument.parameter->role != AclnnRole::kOutput) continue;
@@ -272,7 +274,9 @@ std::vector<OutputDesc> infer_for(Caller caller, const OpSchema& op, const CallT
       inputs[i].dtype = DType::kFloat32;
     }
   }
-  return infer_call(text.attrs, inputs, text.backend->rules);
+  const Context context(text.attrs, inputs, text.backend->rules);
+  refuse_dropped(context);
+  return infer(context);
 }
 
 // Result of an inference function: MindSpore wants a vector where the operator has several outputs.

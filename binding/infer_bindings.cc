@@ -4,6 +4,7 @@
 #include "binding/ascend_signature.h"
 #include "binding/bindings.h"
 #include "binding/python_args.h"
+#include "infer/check.h"
 #include "infer/op.h"
 #include "infer/seq.h"
 
@@ -27,8 +28,9 @@ py::list infer_in_python(const std::string& op, const py::sequence& inputs, cons
   if (!function.empty()) op_schema.function = function.c_str();
   const PythonInputs described_inputs(op_schema, inputs);
   const BoundAttrs bound(op_schema, read_attrs(op_schema, attrs));
-  const std::vector<OutputDesc> outputs =
-      infer_call(bound, described_inputs.descs, read_target(target));
+  const Context context(bound, described_inputs.descs, read_target(target));
+  refuse_dropped(context);
+  const std::vector<OutputDesc> outputs = infer(context);
   py::list result(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     py::tuple shape(outputs[i].shape.size());
