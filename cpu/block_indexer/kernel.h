@@ -300,8 +300,8 @@ void block_indexer_wave(const AttentionPlan& plan, const IndexerPlan& index, con
   block_indexer_wave_of<Variant>(plan, index, wave, scratch, threads);
 }
 
-void block_indexer(const AttentionPlan& plan, const IndexerPlan& index, const Wave& wave,
-                   const ForwardScratch& scratch, int threads) {
+void block_indexer_by_dtype(const AttentionPlan& plan, const IndexerPlan& index, const Wave& wave,
+                            const ForwardScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return block_indexer_wave<VariantOfBFloat16>(plan, index, wave, scratch, threads);
   block_indexer_wave<FloatVariant>(plan, index, wave, scratch, threads);

@@ -20,8 +20,8 @@ void flash_forward_wave(const AttentionPlan& plan, const Wave& wave, const Forwa
       });
 }
 
-void flash_forward(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
-                   int threads) {
+void flash_forward_by_dtype(const AttentionPlan& plan, const Wave& wave,
+                            const ForwardScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return flash_forward_wave<VariantOfBFloat16>(plan, wave, scratch, threads);
   if (scratch.as_bf16x3) return flash_forward_wave<SplitFloatVariant>(plan, wave, scratch, threads);
@@ -205,8 +205,8 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
       });
 }
 
-void flash_backward(const AttentionGradPlan& plan, const GradWave& wave, const GradScratch& scratch,
-                    int64_t max_kv_chunk, int threads) {
+void flash_backward_by_dtype(const AttentionGradPlan& plan, const GradWave& wave,
+                             const GradScratch& scratch, int64_t max_kv_chunk, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return flash_backward_wave<VariantOfBFloat16>(plan, wave, scratch, max_kv_chunk, threads);
   flash_backward_wave<GradVariantOfFloat>(plan, wave, scratch, max_kv_chunk, threads);

@@ -160,8 +160,8 @@ inline void grad_of_topk(const Member& member, const AttentionPlan& plan, const 
   }
 }
 
-void lightning_indexer_grad(const AttentionPlan& plan, const TokenGradPlan& grad,
-                            const ForwardScratch& scratch, int threads) {
+void lightning_indexer_grad_kernel(const AttentionPlan& plan, const TokenGradPlan& grad,
+                                   const ForwardScratch& scratch, int threads) {
   parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     TokenGradBuffers buffers = TokenGradBuffers::carve(arena, plan, grad);

@@ -67,8 +67,8 @@ void lightning_indexer_wave(const AttentionPlan& plan, const TokenPlan& tokens, 
       });
 }
 
-void lightning_indexer(const AttentionPlan& plan, const TokenPlan& tokens, const Wave& wave,
-                       const ForwardScratch& scratch, int threads) {
+void lightning_indexer_by_dtype(const AttentionPlan& plan, const TokenPlan& tokens,
+                                const Wave& wave, const ForwardScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return lightning_indexer_wave<VariantOfBFloat16>(plan, tokens, wave, scratch, threads);
   lightning_indexer_wave<FloatVariant>(plan, tokens, wave, scratch, threads);

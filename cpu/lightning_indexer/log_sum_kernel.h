@@ -47,9 +47,9 @@ void index_log_sum_wave(const AttentionPlan& plan, const TokenPlan& tokens,
       });
 }
 
-void index_log_sum(const AttentionPlan& plan, const TokenPlan& tokens,
-                   const StatisticRows& statistics, const Wave& wave, const ForwardScratch& scratch,
-                   int threads) {
+void index_log_sum_by_dtype(const AttentionPlan& plan, const TokenPlan& tokens,
+                            const StatisticRows& statistics, const Wave& wave,
+                            const ForwardScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return index_log_sum_wave<VariantOfBFloat16>(plan, tokens, statistics, wave, scratch, threads);
   index_log_sum_wave<FloatVariant>(plan, tokens, statistics, wave, scratch, threads);

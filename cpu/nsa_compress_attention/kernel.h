@@ -54,8 +54,8 @@ void compress_attention_wave(const AttentionPlan& plan, const ImportancePlan& im
       });
 }
 
-void compress_attention(const AttentionPlan& plan, const ImportancePlan& imp, const Wave& wave,
-                        const ForwardScratch& scratch, int threads) {
+void compress_attention_by_dtype(const AttentionPlan& plan, const ImportancePlan& imp,
+                                 const Wave& wave, const ForwardScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return compress_attention_wave<VariantOfBFloat16>(plan, imp, wave, scratch, threads);
   if (scratch.as_bf16x3)

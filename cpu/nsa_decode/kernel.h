@@ -587,8 +587,8 @@ void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScr
   });
 }
 
-void decode(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
-            int threads) {
+void decode_by_dtype(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
+                     int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return decode_wave<DecodeVariantOfBFloat16>(plan, wave, scratch, threads);
   if (plan.dtype == ElemType::kFloat32)

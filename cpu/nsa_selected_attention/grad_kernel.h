@@ -194,8 +194,8 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
       });
 }
 
-void select_backward(const AttentionGradPlan& plan, const Selection& sel,
-                     const SelectGradWave& wave, const GradScratch& scratch, int threads) {
+void select_backward_by_dtype(const AttentionGradPlan& plan, const Selection& sel,
+                              const SelectGradWave& wave, const GradScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return select_backward_wave<VariantOfBFloat16>(plan, sel, wave, scratch, threads);
   select_backward_wave<GradVariantOfFloat>(plan, sel, wave, scratch, threads);

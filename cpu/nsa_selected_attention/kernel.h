@@ -492,8 +492,9 @@ void select_forward_wave(const AttentionPlan& plan, const Selection& sel, const 
       });
 }
 
-void select_forward(const AttentionPlan& plan, const Selection& sel, const SelectWave& wave,
-                    const ForwardScratch& scratch, int64_t chunk_rows, int threads) {
+void select_forward_by_dtype(const AttentionPlan& plan, const Selection& sel,
+                             const SelectWave& wave, const ForwardScratch& scratch,
+                             int64_t chunk_rows, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return select_forward_wave<VariantOfBFloat16>(plan, sel, wave, scratch, chunk_rows, threads);
   if (SplitFloatVariant::kForm.terms > 1 && blocks_fit_bf16x3(plan, sel.shape.block))

@@ -196,8 +196,8 @@ class SparseQueryGrad {
   SparseGradBuffers& b_;
 };
 
-void sparse_flash_attention_grad(const AttentionPlan& plan, const SparseGradPlan& grad,
-                                 const ForwardScratch& scratch, int threads) {
+void sparse_flash_attention_grad_kernel(const AttentionPlan& plan, const SparseGradPlan& grad,
+                                        const ForwardScratch& scratch, int threads) {
   const WaitingTokens& waiting = grad.waiting;
   const int64_t of_query = waiting.most * round_up(plan.G, kLanePad);
   const KeyOutput outputs[] = {{plan.query, grad.ds, grad.dk, plan.D},

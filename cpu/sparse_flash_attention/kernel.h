@@ -144,8 +144,8 @@ inline void sparse_query(const AttentionPlan& plan, const SparsePlan& sparse, co
 }
 
 // Work items are queries of a key head, all segments one after the other.
-void sparse_flash_attention(const AttentionPlan& plan, const SparsePlan& sparse,
-                            const ForwardScratch& scratch, int threads) {
+void sparse_flash_attention_kernel(const AttentionPlan& plan, const SparsePlan& sparse,
+                                   const ForwardScratch& scratch, int threads) {
   parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     SparseBuffers buffers = SparseBuffers::carve(arena, plan, sparse);
