@@ -18,7 +18,7 @@ class LayerCaches {
         width_(call.dim(input, 3)),
         head_stride_(call.dim(input, 2) * width_) {}
 
-  cpu::LayerCache next(int64_t places) {
+  cpu::BranchCache next(int64_t places) {
     char* key = data_;
     data_ += places * width_ * size_;
     return {key, key + places * dim_ * size_, places, head_stride_};

@@ -35,7 +35,7 @@ CacheDims check_cache(const Context& c, size_t input, CacheLayout layout, int64_
   return dims;
 }
 
-CacheDims check_cache_pair(const Context& c, size_t key, size_t value, const RowQueries& query,
+CacheDims check_cache_pair(const Context& c, size_t key, size_t value, const QueryDims& query,
                            CacheLayout layout, int64_t heads) {
   const CacheDims k = check_cache(c, key, layout, heads), v = check_cache(c, value, layout, heads);
   const auto same = [&](int64_t ours, int64_t theirs, const char* what) {
@@ -105,8 +105,8 @@ void check_row_lengths(const Context& c, size_t lengths, int64_t capacity) {
   }
 }
 
-SeqList check_row_counts(const Context& c, size_t q_lengths, size_t lengths,
-                         const RowQueries& query, bool bounded) {
+SeqList check_row_counts(const Context& c, size_t q_lengths, size_t lengths, const QueryDims& query,
+                         bool bounded) {
   const int64_t batch = c.list_length(lengths);
   if (c.has(q_lengths)) {
     if (!query.packed) c.fail_value(c.name(q_lengths), "None with layout 'BSND'", "a list");

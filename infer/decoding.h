@@ -7,7 +7,7 @@
 namespace nsa {
 
 // -1 where unknown.
-struct RowQueries {
+struct QueryDims {
   bool packed;      // TND: the rows' queries one after another; otherwise BSND
   int64_t tokens;   // T of TND
   int64_t batch;    // B of BSND
@@ -21,7 +21,7 @@ struct RowSizes {
 
 // query, whose shapes are in the order of RowLayout, as those of all tensors that lie like it.
 template <class Positions>
-RowQueries match_row_queries(const Positions& in, RowLayout layout, Sizes& sizes) {
+QueryDims match_row_queries(const Positions& in, RowLayout layout, Sizes& sizes) {
   sizes.set_form(static_cast<size_t>(layout));
   sizes.match({in.query});
   const auto named = sizes.as<RowSizes>(in);
@@ -39,7 +39,7 @@ struct CacheDims {
 CacheDims check_cache(const Context& c, size_t input, CacheLayout layout, int64_t heads);
 
 // Keys and values of the same tokens: D of the query, the same pages; N1 is a multiple of N2.
-CacheDims check_cache_pair(const Context& c, size_t key, size_t value, const RowQueries& query,
+CacheDims check_cache_pair(const Context& c, size_t key, size_t value, const QueryDims& query,
                            CacheLayout layout, int64_t heads);
 
 // page_block_size is what the shape of the cache says.
@@ -58,8 +58,8 @@ void check_row_lengths(const Context& c, size_t lengths, int64_t capacity);
 
 // Queries of every row from actual_seq_qlen, a list of one number per row, or from the shape of the
 // query; empty where they are not known. A row has at most as many as `lengths` says tokens.
-SeqList check_row_counts(const Context& c, size_t q_lengths, size_t lengths,
-                         const RowQueries& query, bool bounded);
+SeqList check_row_counts(const Context& c, size_t q_lengths, size_t lengths, const QueryDims& query,
+                         bool bounded);
 
 // Windows that are complete in a row.
 int64_t complete_windows(int64_t tokens, int64_t block_size, int64_t stride);

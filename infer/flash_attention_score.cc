@@ -8,15 +8,15 @@ namespace {
 constexpr const FlashAttentionScoreInputs& kIn = kFlashAttentionScoreInputs;
 constexpr const FlashAttentionScoreGradInputs& kGrad = kFlashAttentionScoreGradInputs;
 
-struct FlashCall {
+struct CheckedFlash {
   FlashDims dims;
   PseForm pse;
 };
 
 // The rules of the inputs that the operator and its gradient share.
-FlashCall check_call(const Context& c, CompressedKind compressed, Sizes& sizes) {
+CheckedFlash check_call(const Context& c, CompressedKind compressed, Sizes& sizes) {
   const FlashInputs in = flash_inputs(c.op());
-  FlashCall call;
+  CheckedFlash call;
   call.dims = match_flash_operands(c, in, sizes);
   check_flash_lists(c, in, call.dims, compressed);
   check_flash_mask(c, in, call.dims, compressed);
@@ -53,7 +53,7 @@ CompressedKind check_compressed(const Context& c, const FlashAttentionScoreGradA
 
 // The gradient of real_shift: a placeholder where none is asked for or there is no bias.
 std::vector<int64_t> dpse_shape(const Context& c, const FlashAttentionScoreGradAttrs& attrs,
-                                const FlashCall& call) {
+                                const CheckedFlash& call) {
   if (!attrs.pse_grad || call.pse == PseForm::kNone) return {1};
   if (call.pse == PseForm::kSlopes) {
     c.fail_value("real_shift", "a position bias where its gradient is asked for",
@@ -70,7 +70,7 @@ std::vector<int64_t> dpse_shape(const Context& c, const FlashAttentionScoreGradA
 std::vector<OutputDesc> infer_backward(const Context& c) {
   const auto& attrs = c.attrs<FlashAttentionScoreGradAttrs>();
   Sizes sizes(c);
-  const FlashCall call = check_call(c, check_compressed(c, attrs), sizes);
+  const CheckedFlash call = check_call(c, check_compressed(c, attrs), sizes);
   c.require_query_offset(kGrad.q_offset, kGrad.actual_seq_qlen);
   sizes.match(
       {kGrad.dy, kGrad.attention_in, kGrad.softmax_max, kGrad.softmax_sum, kGrad.softmax_sum_grad});

@@ -11,7 +11,7 @@ namespace {
 constexpr const NsaCacheStepInputs& kIn = kNsaCacheStepInputs;
 
 // -1 where unknown.
-struct StepSizes {
+struct CacheStepSizes {
   NSA_SIZES(T, N1, D, Dv, B, N2, capacity)
 };
 
@@ -81,7 +81,7 @@ std::vector<OutputDesc> infer_step(const Context& c) {
   sizes.match_ranks({kIn.value, kIn.selected, kIn.key});
   const bool three_sets = sparse && !c.attrs<NsaCacheStepAttrs>().shared_kv;
   if (sizes[kSetHeads] >= 0) sizes.set(kHeads, sizes[kSetHeads] / (three_sets ? 3 : 1));
-  const auto named = sizes.as<StepSizes>(kIn);
+  const auto named = sizes.as<CacheStepSizes>(kIn);
   if (named.D >= 0 && named.Dv >= 0) sizes.set(kWidth, named.D + named.Dv);
   sizes.set(kHeader, kCacheHeader);
   sizes.match({kIn.selected, kIn.key, kIn.value, kIn.state});

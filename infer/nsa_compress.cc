@@ -17,18 +17,18 @@ void check_windows(const Context& c, const NsaCompressGradAttrs& attrs) {
 constexpr const NsaCompressInputs& kIn = kNsaCompressInputs;
 constexpr const NsaCompressGradInputs& kGrad = kNsaCompressGradInputs;
 
-struct CompressSizes {
+struct TokenSizes {
   NSA_SIZES(T, N, D)
 };
 
 // The operator and its gradient share these inputs.
 template <class Positions>
-CompressSizes match_operands(const Context& c, const NsaCompressGradAttrs& attrs,
-                             const Positions& in, Sizes& sizes) {
+TokenSizes match_operands(const Context& c, const NsaCompressGradAttrs& attrs, const Positions& in,
+                          Sizes& sizes) {
   sizes.match({in.input});
   check_windows(c, attrs);
   sizes.match({in.weight});
-  const auto named = sizes.as<CompressSizes>(in);
+  const auto named = sizes.as<TokenSizes>(in);
   c.limit(Quantity::kQueryHeads, named.N);
   c.limit(Quantity::kHeadDim, named.D);
   c.require_prefix_sums(in.actual_seq_len, "T", named.T, ListEnd::kExact);
@@ -45,7 +45,7 @@ int64_t needed_rows(const Context& c, const NsaCompressGradAttrs& attrs, size_t 
 std::vector<OutputDesc> infer_forward(const Context& c) {
   const auto& attrs = c.attrs<NsaCompressAttrs>();
   Sizes sizes(c);
-  const CompressSizes named = match_operands(c, attrs, kIn, sizes);
+  const TokenSizes named = match_operands(c, attrs, kIn, sizes);
   const int64_t rows = attrs.num_windows, needed = needed_rows(c, attrs, kIn.actual_seq_len);
   if (rows >= 0 && rows < needed) {
     c.fail_value("num_windows",

@@ -52,7 +52,7 @@ void check_positions(const Context& c, const SelectionAttrs& attrs, const SeqLis
 std::vector<OutputDesc> infer_attention(const Context& c) {
   const auto& attrs = c.attrs<NsaCompressAttentionInferAttrs>();
   Sizes sizes(c);
-  const RowQueries query = match_row_queries(kIn, attrs.layout, sizes);
+  const QueryDims query = match_row_queries(kIn, attrs.layout, sizes);
   check_block_sizes(c, attrs);
   check_forced_blocks(c, attrs);
   const int64_t heads = attrs.key_value_head_num;

@@ -52,7 +52,7 @@ void check_capacities(const Context& c, const CacheDims& cmp, const CacheDims& s
 std::vector<OutputDesc> infer_decode(const Context& c) {
   const auto& attrs = c.attrs<NsaDecodeAttrs>();
   Sizes sizes(c);
-  const RowQueries query = match_row_queries(kIn, attrs.layout, sizes);
+  const QueryDims query = match_row_queries(kIn, attrs.layout, sizes);
   check_block_sizes(c, attrs);
   check_forced_blocks(c, attrs);
   const CacheLayout layout = attrs.cache_layout;

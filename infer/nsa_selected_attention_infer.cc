@@ -12,7 +12,7 @@ constexpr const NsaSelectedAttentionInferInputs& kIn = kNsaSelectedAttentionInfe
 std::vector<OutputDesc> infer_attention(const Context& c) {
   const auto& attrs = c.attrs<NsaSelectedAttentionInferAttrs>();
   Sizes sizes(c);
-  const RowQueries query = match_row_queries(kIn, attrs.layout, sizes);
+  const QueryDims query = match_row_queries(kIn, attrs.layout, sizes);
   const int64_t heads = attrs.key_value_head_num, count = attrs.select_block_count;
   const CacheDims cache = check_cache_pair(c, kIn.key, kIn.value, query, CacheLayout::kBSND, heads);
   if (heads > 0 && query.n1 > 0) c.limit(Quantity::kGroup, query.n1 / heads);

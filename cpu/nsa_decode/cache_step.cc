@@ -58,9 +58,9 @@ class Rotation {
   std::vector<float> cos_, sin_;
 };
 
-class CacheStep {
+class CacheStepRounds {
  public:
-  explicit CacheStep(const NsaCacheStepParams& p)
+  explicit CacheStepRounds(const NsaCacheStepParams& p)
       : p_(p),
         rotation_(p),
         size_(elem_size(p.dtype)),
@@ -121,7 +121,7 @@ class CacheStep {
     if (p_.gates)
       std::copy_n(p_.gates + token * 3 * p_.N1, 3 * p_.N1, gates_.data() + at * 3 * p_.N1);
     for (int64_t h = 0; h < p_.N2; ++h) {
-      const auto keep = [&](int64_t set, const LayerCache& cache, bool turned) {
+      const auto keep = [&](int64_t set, const BranchCache& cache, bool turned) {
         const int64_t head = (token * sets + (sets == 1 ? 0 : set)) * p_.N2 + h;
         const int64_t first = (b * p_.N2 + h) * cache.head_stride, at = position % cache.places;
         const float* key = p_.key + head * p_.D;
@@ -178,7 +178,7 @@ class CacheStep {
     kernels().round_rows(p_.dtype, x, n, static_cast<char*>(dst) + offset * size_);
   }
 
-  CacheView view(const void* data, const LayerCache& cache, int64_t dim, bool ring) const {
+  CacheView view(const void* data, const BranchCache& cache, int64_t dim, bool ring) const {
     CacheView v{};
     v.data = data;
     v.page = cache.places;
@@ -205,11 +205,11 @@ class CacheStep {
     d.scale = p_.scale;
     d.window_size = p_.window_size;
     d.rule = p_.rule;
-    const LayerCache* caches[kBranches] = {&p_.compressed, &p_.selected,
-                                           p_.shared ? &p_.selected : &p_.window};
+    const BranchCache* caches[kBranches] = {&p_.compressed, &p_.selected,
+                                            p_.shared ? &p_.selected : &p_.window};
     for (int branch = 0; branch < kBranches; ++branch) {
       if (!p_.gates && branch != kSelected) continue;
-      const LayerCache& cache = *caches[branch];
+      const BranchCache& cache = *caches[branch];
       const bool ring = branch == kWindow && !p_.shared;
       d.key[branch] = view(cache.key, cache, p_.D, ring);
       d.value[branch] = view(cache.value, cache, p_.Dv, ring);
@@ -229,6 +229,6 @@ class CacheStep {
 
 }  // namespace
 
-void nsa_cache_step(const NsaCacheStepParams& p) { CacheStep(p).run(); }
+void nsa_cache_step(const NsaCacheStepParams& p) { CacheStepRounds(p).run(); }
 
 }  // namespace nsa::cpu

@@ -7,7 +7,7 @@ namespace nsa::cpu {
 
 // Keys [places, D] and values [places, Dv] of every row and head; token t stands in place t, in
 // rings at t % places.
-struct LayerCache {
+struct BranchCache {
   void *key, *value;  // of the first row and head
   int64_t places;
   int64_t head_stride;  // elements from one head to the next
@@ -23,9 +23,9 @@ struct NsaCacheStepParams {
   const float* weight_v;    // [l, N2]
   const float* position_k;  // [l, N2, D]
   const float* position_v;  // [l, N2, Dv]
-  LayerCache compressed, selected, window;  // the last is a ring, unless it is the selected one
-  LayerCache raw;                           // the compression's tokens, a ring
-  int64_t* lengths;                         // [B] tokens of every row, raised
+  BranchCache compressed, selected, window;  // the last is a ring, unless it is the selected one
+  BranchCache raw;                           // the compression's tokens, a ring
+  int64_t* lengths;                          // [B] tokens of every row, raised
   int64_t* written;      // [B] the most that a row has had since it was empty, raised; both also
                          // by a step that ends with an exception
   const int64_t* count;  // [B] new tokens of every row

@@ -13,9 +13,9 @@ namespace nsa::ascend {
 
 // The stages, between which all cores wait for each other.
 template <typename T>
-class CacheStep {
+class CacheStepKernel {
  public:
-  __aicore__ inline CacheStep(AscendC::TPipe* pipe, const NsaCacheStepArguments& g)
+  __aicore__ inline CacheStepKernel(AscendC::TPipe* pipe, const NsaCacheStepArguments& g)
       : pipe_(pipe), g_(g), t_(*g.tiling), w_(*g.tiling) {}
 
   __aicore__ inline void Process() {
@@ -142,6 +142,6 @@ extern "C" __global__ __aicore__ void msnsa_cache_step(
   arguments.tiling = &tiling_data;
   AscendC::TPipe pipe;
   const nsa::ascend::KeepNan keep_nan;
-  nsa::ascend::CacheStep<DTYPE_SELECTED> step(&pipe, arguments);
+  nsa::ascend::CacheStepKernel<DTYPE_SELECTED> step(&pipe, arguments);
   step.Process();
 }
