@@ -66,6 +66,7 @@ CONTENTS = {
     # And every other page.
     "How it is built": [
         "docs/glossary",
+        "docs/layer_to_kernel",
         "docs/cpu_kernels",
         "docs/cpu_measurements",
         "docs/ascend",

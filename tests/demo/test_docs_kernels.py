@@ -109,9 +109,8 @@ def test_a_page_for_newcomers():
     assert WALK.count("\n") <= 150
 
 
-def test_the_walk_names_what_is_there():
+def check_names(section):
     """Every function and struct of a line stands in a file of the line, or of the one above it."""
-    section = WALK[WALK.index("### From a public function") : WALK.index("## The product")]
     rows = re.findall(r"^\|(.*?)\| (`.*?`) (?:\||$)", section, re.MULTILINE)
     assert len(rows) >= 15
     texts = ""
@@ -120,6 +119,19 @@ def test_the_walk_names_what_is_there():
             texts = "".join((ROOT / link).read_text() for link in links)
         for name in re.findall(r"`(\w+)`", names):
             assert re.search(rf"\b{name}\b", texts), (files, name)
+
+
+def test_the_walk_names_what_is_there():
+    check_names(WALK[WALK.index("### From a public function") : WALK.index("## The product")])
+
+
+def test_the_ways_from_the_layer_name_what_is_there():
+    page = (ROOT / "docs" / "layer_to_kernel.md").read_text()
+    assert page.count("\n") <= 80
+    sections = page.split("\n## ")[1:]
+    assert len(sections) == 2
+    for section in sections:
+        check_names(section)
 
 
 def test_instruction_sets():
