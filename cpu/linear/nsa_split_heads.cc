@@ -24,10 +24,10 @@ struct Columns {
   int64_t widest() const { return max64(query, max64(key, value)); }
 };
 
-// out = x with every two elements (x[i], x[i + dim / 2]) of its heads turned by the angle of a
+// out = x with every two elements (x[i], x[i + dim / 2]) of its heads rotated by the angle of a
 // token; by the opposite angle with sign -1, which is the gradient.
-void turn(const float* __restrict x, int64_t heads, int64_t dim, const float* __restrict cos,
-          const float* __restrict sin, float sign, float* __restrict out) {
+void rotate(const float* __restrict x, int64_t heads, int64_t dim, const float* __restrict cos,
+            const float* __restrict sin, float sign, float* __restrict out) {
   const int64_t half = dim / 2;
   for (int64_t h = 0; h < heads; ++h, x += dim, out += dim) {
     for (int64_t i = 0; i < half; ++i) {
@@ -49,7 +49,7 @@ void split_token(const NsaSplitHeadsParams& p, const KernelTable& table, const C
   const float *cos = p.cos + t * p.head_dim, *sin = p.sin + t * p.head_dim;
   const bool plain = p.dtype == ElemType::kFloat32;
   float* query = plain ? static_cast<float*>(row_of(p.queries[0], t, columns.query, p.dtype)) : row;
-  turn(p.query + t * columns.query, p.head_num, p.head_dim, cos, sin, 1.0f, query);
+  rotate(p.query + t * columns.query, p.head_num, p.head_dim, cos, sin, 1.0f, query);
   for (int64_t b = plain ? 1 : 0; b < p.branches; ++b)
     table.round_rows(p.dtype, query, columns.query,
                      row_of(p.queries[b], t, columns.query, p.dtype));
@@ -57,7 +57,7 @@ void split_token(const NsaSplitHeadsParams& p, const KernelTable& table, const C
   for (int64_t b = 0; b < p.branches; ++b) {
     const float* keys = source + b * columns.key;
     if (rotated(p.branches, b)) {
-      turn(keys, p.kv_head_num, p.head_dim, cos, sin, 1.0f, row);
+      rotate(keys, p.kv_head_num, p.head_dim, cos, sin, 1.0f, row);
       keys = row;
     }
     table.round_rows(p.dtype, keys, columns.key, row_of(p.keys[b], t, columns.key, p.dtype));
@@ -80,14 +80,14 @@ void join_token(const NsaSplitHeadsGradParams& p, const KernelTable& table, cons
     }
     for (int64_t i = 0; i < columns.query; ++i) sum[i] += more[i];
   }
-  turn(sum, p.head_num, p.head_dim, cos, sin, -1.0f, p.query_grad + t * columns.query);
+  rotate(sum, p.head_num, p.head_dim, cos, sin, -1.0f, p.query_grad + t * columns.query);
   float* target = p.key_value_grad + t * columns.all;
   for (int64_t b = 0; b < p.branches; ++b) {
     float* keys = target + b * columns.key;
-    const bool turned = rotated(p.branches, b);
+    const bool rotates = rotated(p.branches, b);
     table.widen_rows(p.dtype, row_of(p.keys[b], t, columns.key, p.dtype), columns.key,
-                     turned ? row : keys);
-    if (turned) turn(row, p.kv_head_num, p.head_dim, cos, sin, -1.0f, keys);
+                     rotates ? row : keys);
+    if (rotates) rotate(row, p.kv_head_num, p.head_dim, cos, sin, -1.0f, keys);
     table.widen_rows(p.dtype, row_of(p.values[b], t, columns.value, p.dtype), columns.value,
                      target + columns.all_keys + b * columns.value);
   }

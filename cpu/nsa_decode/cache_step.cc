@@ -23,7 +23,7 @@ float load_element(ElemType t, const void* p, int64_t i) {
   return t == ElemType::kFloat16 ? f16_to_float(bits) : bf16_to_float(bits);
 }
 
-// Turns every two elements (x[i], x[i + D / 2]) by the angle of a position.
+// Rotates every two elements (x[i], x[i + D / 2]) by the angle of a position.
 class Rotation {
  public:
   explicit Rotation(const NsaCacheStepParams& p)
@@ -44,7 +44,7 @@ class Rotation {
     }
   }
 
-  void turn(const float* x, float* out) const {
+  void rotate(const float* x, float* out) const {
     for (int64_t i = 0; i < half_; ++i) {
       const float a = x[i], b = x[i + half_];
       out[i] = a * cos_[i] - b * sin_[i];
@@ -115,18 +115,18 @@ class CacheStepRounds {
     const int64_t position = p_.lengths[b], sets = p_.sets();
     rotation_.at(position);
     for (int64_t h = 0; h < p_.N1; ++h) {
-      rotation_.turn(p_.query + (token * p_.N1 + h) * p_.D, row_.data());
+      rotation_.rotate(p_.query + (token * p_.N1 + h) * p_.D, row_.data());
       store(row_.data(), p_.D, query_.data(), (at * p_.N1 + h) * p_.D);
     }
     if (p_.gates)
       std::copy_n(p_.gates + token * 3 * p_.N1, 3 * p_.N1, gates_.data() + at * 3 * p_.N1);
     for (int64_t h = 0; h < p_.N2; ++h) {
-      const auto keep = [&](int64_t set, const BranchCache& cache, bool turned) {
+      const auto keep = [&](int64_t set, const BranchCache& cache, bool rotates) {
         const int64_t head = (token * sets + (sets == 1 ? 0 : set)) * p_.N2 + h;
         const int64_t first = (b * p_.N2 + h) * cache.head_stride, at = position % cache.places;
         const float* key = p_.key + head * p_.D;
-        if (turned) rotation_.turn(key, row_.data());
-        store(turned ? row_.data() : key, p_.D, cache.key, first + at * p_.D);
+        if (rotates) rotation_.rotate(key, row_.data());
+        store(rotates ? row_.data() : key, p_.D, cache.key, first + at * p_.D);
         store(p_.value + head * p_.Dv, p_.Dv, cache.value, first + at * p_.Dv);
       };
       keep(kSelected, p_.selected, true);
@@ -147,9 +147,9 @@ class CacheStepRounds {
     for (int64_t h = 0; h < p_.N2; ++h) {
       const int64_t first = (b * p_.N2 + h) * p_.compressed.head_stride;
       window_sum(p_.raw.key, p_.weight_k, p_.position_k, b, h, c, p_.D);
-      turned_.resize(p_.D);
-      rotation_.turn(sum_.data(), turned_.data());
-      store(turned_.data(), p_.D, p_.compressed.key, first + c * p_.D);
+      rotated_.resize(p_.D);
+      rotation_.rotate(sum_.data(), rotated_.data());
+      store(rotated_.data(), p_.D, p_.compressed.key, first + c * p_.D);
       window_sum(p_.raw.value, p_.weight_v, p_.position_v, b, h, c, p_.Dv);
       store(sum_.data(), p_.Dv, p_.compressed.value, first + c * p_.Dv);
     }
@@ -222,7 +222,7 @@ class CacheStepRounds {
   const NsaCacheStepParams& p_;
   Rotation rotation_;
   const int64_t size_;
-  std::vector<float> row_, turned_, sum_, offset_, gates_;
+  std::vector<float> row_, rotated_, sum_, offset_, gates_;
   std::vector<char> query_, out_;
   std::vector<int64_t> counts_, done_, first_;  // of every row
 };

@@ -40,7 +40,7 @@ KERNELS = {
         "flash_attention_score_grad/op_kernel/flash_attention_score_grad_bias.h"),
     "SplitBuffers": ("decoding/split_tiling.h", "decoding/split_vector.h"),
     "BranchMixBuffers": ("decoding/branch_mix.h", "decoding/branch_mix.h"),
-    "StepTurnBuffers": ("nsa_cache_step/op_kernel/nsa_cache_step_tiling.h",
+    "StepRopeBuffers": ("nsa_cache_step/op_kernel/nsa_cache_step_tiling.h",
                         "nsa_cache_step/op_kernel/nsa_cache_step_rope.h"),
     "StepWriteBuffers": ("nsa_cache_step/op_kernel/nsa_cache_step_tiling.h",
                          "nsa_cache_step/op_kernel/nsa_cache_step_write.h"),

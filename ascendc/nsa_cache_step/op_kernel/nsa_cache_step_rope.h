@@ -12,7 +12,7 @@ class StepRope {
     dim_ = g.tiling->selected.dim;
     coarse_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.angles));
     fine_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.fine_angles));
-    const StepTurnBuffers bytes(dim_);
+    const StepRopeBuffers bytes(dim_);
     pipe->InitBuffer(angles_in_, 1, bytes.angles);
     pipe->InitBuffer(rope_buffer_, bytes.rope);
     cos_ = rope_buffer_.Get<float>();

@@ -56,11 +56,11 @@ constexpr int32_t kStepLengths = 64;
 constexpr int32_t kStepSlice = 16;
 
 // Bytes of the vector core's buffers while tokens are written, and windows compressed.
-struct StepTurnBuffers {
+struct StepRopeBuffers {
   uint32_t angles;  // a row of both tables: cosines and sines
   uint32_t rope;    // cosines and sines of a position, and scratch
 
-  __aicore__ explicit constexpr StepTurnBuffers(int32_t dim)
+  __aicore__ explicit constexpr StepRopeBuffers(int32_t dim)
       : angles(static_cast<uint32_t>(4 * dim) * 4), rope(static_cast<uint32_t>(3 * dim) * 4) {}
   __aicore__ constexpr uint32_t Total() const { return angles + rope; }
 };
@@ -75,7 +75,7 @@ struct StepWriteBuffers {
         lengths(kStepLengths * kBlockBytes) {}
   __aicore__ constexpr uint32_t Total() const { return 4 * tile + 2 * rounded + lengths; }
 };
-static_assert(StepTurnBuffers(256).Total() + StepWriteBuffers().Total() <= kUbBytes);
+static_assert(StepRopeBuffers(256).Total() + StepWriteBuffers().Total() <= kUbBytes);
 struct StepCompressBuffers {
   uint32_t tokens;     // of a slice, 16-bit, twice
   uint32_t encodings;  // float, twice; and the tokens in float
@@ -93,7 +93,7 @@ struct StepCompressBuffers {
     return 2 * tokens + 3 * encodings + 4 * weights + 4 * row + 2 * rounded;
   }
 };
-static_assert(StepTurnBuffers(256).Total() + StepCompressBuffers(256).Total() <= kUbBytes);
+static_assert(StepRopeBuffers(256).Total() + StepCompressBuffers(256).Total() <= kUbBytes);
 
 // The workspace in bytes: where each part begins. What the attention takes comes last.
 struct StepWorkspace {

@@ -29,7 +29,7 @@ class StepWrite {
     queries_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.new_query));
     keys_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.new_key));
     values_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.new_value));
-    turned_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.step_workspace + w.queries));
+    rotated_queries_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.step_workspace + w.queries));
     cache_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.selected));
     const int64_t begins[] = {w.raw_keys, w.raw_values, w.window_keys, w.window_values};
     for (int32_t i = 0; i < 4; ++i)
@@ -109,7 +109,7 @@ class StepWrite {
     const StepTile h(tile, p.heads * p.group, p.dim);
     const int64_t at = (token * p.heads * p.group + h.begin) * p.dim;
     auto x = Rotated(queries_[at], h);
-    AscendC::DataCopy(turned_[at], x, static_cast<uint32_t>(h.floats()));
+    AscendC::DataCopy(rotated_queries_[at], x, static_cast<uint32_t>(h.floats()));
     heads_out_.FreeTensor(x);
   }
   __aicore__ inline void Key(int64_t token, Which which, int32_t tile) {
@@ -181,7 +181,7 @@ class StepWrite {
   StepRows rows_;
   StepRope rope_;
   AscendC::GlobalTensor<float> queries_, keys_, values_;
-  AscendC::GlobalTensor<T> turned_, cache_, fresh_[4];
+  AscendC::GlobalTensor<T> rotated_queries_, cache_, fresh_[4];
   AscendC::TQue<AscendC::TPosition::VECIN, 2> heads_in_;
   AscendC::TQue<AscendC::TPosition::VECOUT, 2> heads_out_;
   AscendC::GlobalTensor<int64_t> states_, lengths_;
