@@ -237,7 +237,6 @@ class ModelAttention(ExplicitPrecision):
             picks = ops.reshape(picks, (-1, *ops.shape(picks)[len(shape) :]))
         if self.context is not None:
             out, picks, loss = self._shard(x, actual_seq_len, picks, stage)
-            out = ops.reshape(out, ops.shape(x))
         elif padded:
             check_padding(self.name, x, None if cache is None else (), key_padding_mask)
             rows, ends = real_documents(x, key_padding_mask, self.hidden)
@@ -245,7 +244,8 @@ class ModelAttention(ExplicitPrecision):
             out = without_padding(out, key_padding_mask, self.hidden)
         else:
             out, picks, loss = self._packed(x, actual_seq_len, cache, picks, stage, shape[-1], None)
-            out = ops.reshape(out, ops.shape(x))
+        # MindSpore reshapes no bfloat16 in a graph on a CPU.
+        out = ops.cast(ops.reshape(out, ops.shape(x)), self.operand_dtype(x))
         if return_indices:
             picks = ops.reshape(picks, (*shape, *ops.shape(picks)[1:]))
         if stage is None:
@@ -255,7 +255,7 @@ class ModelAttention(ExplicitPrecision):
         return (out, loss, picks) if return_indices else (out, loss)
 
     def _shard(self, x, actual_seq_len, picks, stage):
-        """Output [L, hidden], picks and loss of own tokens, whose keys are those of all workers."""
+        """float32 output [L, hidden], picks and loss of own tokens over the keys of all workers."""
         layout, tables, digest, lists = self.context.plan(x, actual_seq_len)
         dtype = self.operand_dtype(x)
         own = ops.reshape(ops.cast(x, mindspore.float32), (-1, self.hidden))
@@ -267,10 +267,10 @@ class ModelAttention(ExplicitPrecision):
         picks = ops.cast(self.context.returned(picks, layout), mindspore.int32)
         if stage == RECALL:
             loss = self.context.returned(ops.expand_dims(loss, 1), layout)
-        return ops.cast(rounded(out, dtype), dtype), picks, loss
+        return rounded(out, dtype), picks, loss
 
     def _packed(self, x, actual_seq_len, cache, picks, stage, longest, instead):
-        """Output [T, hidden], picks and loss where no token is padding."""
+        """float32 output [T, hidden], picks and loss where no token is padding."""
         packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, False, instead)
         dtype = self.operand_dtype(x)
         if cache is None:
@@ -284,4 +284,4 @@ class ModelAttention(ExplicitPrecision):
             after = ops.depend(lengths_of(text), out)
             out = ops.depend(out, write_rows(lengths, ops.arange(after.shape[0]), after))
             out = refusing_gradients(self.name, out)
-        return ops.cast(rounded(out, dtype), dtype), picks, loss
+        return rounded(out, dtype), picks, loss

@@ -198,11 +198,13 @@ class LatentAttention(ModelAttention):
         mode, block = (2 if self.rope else 0), self.block_size
         picks, ends = ops.expand_dims(picks, 1), text_ends(text)
         if cache is None:
-            query, latent = ops.cast(query, dtype), ops.cast(latent, dtype)
+            # A cast for each use: on a CPU graphs cannot add gradients of bfloat16.
+            key, value = ops.cast(latent, dtype), ops.cast(latent, dtype)
+            query = ops.cast(query, dtype)
             if self.rope:
                 query_rope, key_rope = ops.cast(query_rope, dtype), ops.cast(key_rope, dtype)
             return nsa.sparse_flash_attention(
-                query, latent, latent, picks, self.scale, actual_seq_lengths_query=ends,
+                query, key, value, picks, self.scale, actual_seq_lengths_query=ends,
                 actual_seq_lengths_kv=key_ends, query_rope=query_rope, key_rope=key_rope,
                 sparse_block_size=block, layout_query="TND", layout_kv="TND", attention_mode=mode,
                 return_softmax_lse=statistics,

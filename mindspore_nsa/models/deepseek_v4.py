@@ -215,9 +215,10 @@ class DeepseekV4Attention(ModelAttention):
 
     def _attention(self, query, rows, indices, dtype, statistics):
         """Attention [T, heads, D] over rows by their numbers, and its statistics."""
-        query, rows = ops.cast(query, dtype), ops.cast(rows, dtype)
+        # A cast for each use: on a CPU graphs cannot add gradients of bfloat16.
+        query, key, value = ops.cast(query, dtype), ops.cast(rows, dtype), ops.cast(rows, dtype)
         return nsa.sparse_flash_attention(
-            query, rows, rows, ops.expand_dims(indices, 1), self.scale,
+            query, key, value, ops.expand_dims(indices, 1), self.scale,
             actual_seq_lengths_query=(query.shape[0],), actual_seq_lengths_kv=(rows.shape[0],),
             layout_query="TND", layout_kv="TND", sparse_mode=0, sinks=self.sinks,
             return_softmax_lse=statistics,
@@ -241,7 +242,10 @@ class DeepseekV4Attention(ModelAttention):
 
     def _output(self, out, dtype):
         """[T, heads, D] to [T, hidden]: groups of heads on their own, then mixed."""
-        out = rounded(ops.reshape(out, (-1, self.groups, self.o_a_proj.in_channels)), dtype)
+        out = ops.reshape(
+            ops.cast(out, mindspore.float32), (-1, self.groups, self.o_a_proj.in_channels)
+        )
+        out = rounded(out, dtype)
         weight = rounded(self.o_a_proj.weight, dtype)
         weight = ops.reshape(weight, (self.groups, -1, self.o_a_proj.in_channels))
         out = by_head(out, ops.transpose(weight, (0, 2, 1)))
