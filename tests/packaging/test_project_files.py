@@ -46,12 +46,24 @@ def test_the_matrix_is_what_is_supported():
         assert subprocess.run(["bash", "-n", ROOT / script]).returncode == 0
 
 
-def test_read_the_docs():
-    path = ROOT / ".readthedocs.yaml"
-    code, said = schema_says("vendor.readthedocs", path)
+@pytest.mark.parametrize(
+    "schema, name",
+    [
+        ("readthedocs", ".readthedocs.yaml"),
+        ("citation-file-format", "CITATION.cff"),
+        ("github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/bug.yml"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/feature.yml"),
+    ],
+)
+def test_files_that_services_read(schema, name):
+    code, said = schema_says(f"vendor.{schema}", ROOT / name)
     assert code == 0, said
-    configuration = yaml.safe_load(path.read_text())["sphinx"]["configuration"]
-    assert (ROOT / configuration).exists()
+
+
+def test_read_the_docs():
+    text = (ROOT / ".readthedocs.yaml").read_text()
+    assert (ROOT / yaml.safe_load(text)["sphinx"]["configuration"]).exists()
 
 
 @pytest.mark.parametrize("path", [p for p in FORMS if p.name != "config.yml"], ids=lambda p: p.name)
