@@ -181,7 +181,7 @@ def repair(wheel, dist):
 def main():
     parser = argparse.ArgumentParser(prog="make wheel", description=__doc__)
     parser.add_argument("--dist", type=Path, default=ROOT / "dist")
-    parser.add_argument("--python", nargs="*", default=usual_names())
+    parser.add_argument("--python", nargs="*")
     parser.add_argument("--machine", nargs="*", default=[platform.machine(), ARM])
     given = parser.parse_args()
     date = date_of_the_commit()
@@ -189,10 +189,11 @@ def main():
         os.environ.setdefault("SOURCE_DATE_EPOCH", date)
     # Line tables name this folder. Stripped only later, they would count in a library's build-id.
     os.environ["LDFLAGS"] = f"{os.environ.get('LDFLAGS', '')} -s".strip()
-    found = interpreters(given.python)
+    names = given.python or usual_names()
+    found = interpreters(names)
     if not found:
-        sys.exit(f"make wheel: none of {', '.join(given.python)} is here with its headers")
-    for version in (version for version in VERSIONS if version not in found):
+        sys.exit(f"make wheel: none of {', '.join(names)} is here with its headers")
+    for version in (v for v in VERSIONS if v not in found and not given.python):
         print(f"Python {version} is left out: it is not here with its headers")
     found = dict(sorted(found.items(), key=lambda item: VERSIONS.index(item[0])))
     machines = dict.fromkeys(given.machine)
