@@ -35,10 +35,10 @@ struct CompressTileBuffers {
   float* score;         // [score_room(blocks)]
   Candidates best;
   float* tmp;
+  PrefetchQueue prefetch;
   // Used by CompressSteps.
   float* base;  // [rows] what exponents are taken against
   float* sum;   // [rows, W] of the exponentials, lane by lane
-  PrefetchQueue prefetch;
 
   static CompressTileBuffers carve(Arena& arena, const ImportancePlan& plan, int64_t D, int64_t Dv,
                                    int64_t G) {
@@ -53,10 +53,10 @@ struct CompressTileBuffers {
     b.score = arena.take<float>(score_room(plan.max_blocks));
     b.best = Candidates::carve(arena, plan.count, plan.max_blocks);
     b.tmp = arena.take<float>(max64(keys, max64(D, Dv)) + kLanePad);
+    b.prefetch = PrefetchQueue::carve(arena, 4 * rows);
     if constexpr (kHasTiles) {
       b.base = arena.take<float>(rows);
       b.sum = arena.take<float>(rows * W);
-      b.prefetch = PrefetchQueue::carve(arena, 4 * rows);
     }
     return b;
   }
@@ -152,6 +152,21 @@ inline void begin_rows(const AttentionPlan& plan, const TileContext& c, Compress
                       b.q + r * depth);
     b.state[r] = SoftmaxState::empty();
   }
+}
+
+// Prefetches a tile's outputs, which are written after `steps` steps of its products: a store that
+// finds its line far away holds up those behind it. Heads of a query are next to each other.
+inline void prefetch_outputs(const AttentionPlan& plan, const TileContext& c, int64_t steps,
+                             PrefetchQueue& prefetch) {
+  prefetch.clear();
+  for (int64_t i = c.tile.i0; i < c.tile.i0 + c.tile.queries; ++i) {
+    const int64_t stat = c.seg.stat + i * plan.stat.row + c.first_head * plan.stat.head;
+    const int64_t out = c.seg.o + i * plan.o.row + c.first_head * plan.o.head;
+    prefetch.add(plan.dtype, plan.out, out, plan.G * plan.o.head);
+    prefetch.add(ElemType::kFloat32, plan.softmax_max, stat, plan.G * plan.stat.head);
+    prefetch.add(ElemType::kFloat32, plan.softmax_sum, stat, plan.G * plan.stat.head);
+  }
+  prefetch.over(steps);
 }
 
 // Raw products of all rows of a tile, begun here.
@@ -259,6 +274,9 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
   softmax_and_blocks<Variant>(
       plan, imp, c, n, lds,
       [&](int64_t r) { product_rows<Variant>(plan, packed, r, 1, n, lds, b); }, b);
+  using Step = typename Variant::Step;
+  const int64_t steps = matmul_steps<Step>(rows, round_up(plan.Dv, kLanePad));
+  prefetch_outputs(plan, c, ceil_div(n, kTileKeys) * steps, b.prefetch);
   // In steps of a tile, so that the values in use stay in the first-level cache.
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
     const int64_t at = k0 / Variant::kForm.per_word;
@@ -266,7 +284,7 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
     const Sizes of = {rows, round_up(plan.Dv, kLanePad), words<Variant>(end - k0)};
     multiply_values<Variant>(packed.all_finite(k0, end), of, {b.s + at, lds, 1},
                              {packed.values + at * ld, ld}, {b.o, ld},
-                             {k0 == 0 ? Into::kReplace : Into::kAdd});
+                             {k0 == 0 ? Into::kReplace : Into::kAdd, nullptr, &b.prefetch});
   }
   finish_compress_rows(plan, c, n, b);
 }
