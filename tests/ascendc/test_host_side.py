@@ -7,6 +7,8 @@ import pytest
 
 from mindspore_nsa import _native, twin
 from tests.common.cases import compare
+from tests.common.draw import Draw
+from tests.common.parity import compress, compress_grad
 
 from .attention_checks import CORES, same_bits
 from .sweep import OPERATORS
@@ -46,3 +48,15 @@ def test_random_calls(name):
         outputs = _run(case, CORES[number % 2])
         compare(case, outputs)
         assert same_bits(outputs, _run(case, CORES[2 + number % 2])), case
+
+
+@pytest.mark.parametrize("cores", CORES)
+@pytest.mark.parametrize("make", [compress, compress_grad])
+def test_segments_without_a_window(make, cores):
+    """Tiling has nothing to share out; rows behind the windows, and the gradients, are 0."""
+    case = make(Draw(0, "float16"), [16, 32, 48], 3, 16, 32, 16)
+    if make is compress:
+        case.attrs["num_windows"] = 2
+    outputs = _run(case, cores)
+    compare(case, outputs)
+    assert all(x.size and not x.any() for x in outputs)
