@@ -31,4 +31,14 @@ EQUIVALENT = {
         "const bool known = dims.heads >= 0 && dims.key_heads > 0;",
         "const bool known = dims.heads >= 0 && dims.key_heads >= 0;",
     ): "N2 of key is unknown or at least 1: a key without heads has been refused before",
+    (
+        "ascendc/nsa_compress_attention/op_host/nsa_compress_attention_tiling.h",
+        "int64_t queries = 0, keys = 0; // T1, T2",
+        "int64_t queries = (0 - 1), keys = 0; // T1, T2",
+    ): "whoever makes a call sets it before tiling reads it",
+    (
+        "mindspore_nsa/models/_cache_rows.py",
+        "return lengths + 0",
+        "return lengths - 0",
+    ): "a new Tensor of the same integers either way",
 }
