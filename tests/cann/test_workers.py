@@ -8,12 +8,13 @@ import pytest
 from mindspore_nsa import nn
 from mindspore_nsa.nn.parallel.plan import Layout
 from mindspore_nsa.testing.dtypes import ULP
+from model_zoo_demo import runlog
 from tests.ascendc.test_target_layers import HALVES, SETTINGS, named
 from tests.nn.parallel.starts import free_port
 
-from .judge import called_by_type, run
+from .judge import by_type, run
 from .test_layers import BY_TYPE
-from .workers import CASES, PARTS, TOKENS
+from .workers import CASES, PARTS, TOKENS, demo
 
 
 def started(workers, folder):
@@ -87,6 +88,17 @@ def test_sum_of_products(two):
         assert np.array_equal(found["product"], np.full((5, 3), sum(PARTS), np.float32))
 
 
+def test_demo(two, tmp_path):
+    """Two workers that share texts train on device Ascend as one on a CPU, but for rounding."""
+    demo(tmp_path)
+    ours, one = (
+        [record["loss"] for record in runlog.read(folder) if "loss" in record]
+        for folder in (two[0] / "demo", tmp_path)
+    )
+    assert len(one) == 3 and ours != one
+    assert ours == pytest.approx(one, rel=2e-3)
+
+
 def test_calls_that_do_not_fit(two):
     """MindSpore's error has the stand-in's text, which names both calls."""
     for found in two[1]:
@@ -99,4 +111,5 @@ def test_called_by_type(two):
 
     Texts here have neither lists that are Tensors nor padding.
     """
-    assert called_by_type(two[0]) == set(BY_TYPE) - {"Cumsum", "Range"}
+    for found in two[1]:
+        assert by_type(found["called"]) == set(BY_TYPE) - {"Cumsum", "Range"}

@@ -6,8 +6,10 @@ writes what it has of every case to FOLDER. The first two also compute the whole
 dtype.
 """
 
+import os
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import mindspore as ms
@@ -18,6 +20,9 @@ from mindspore.communication import comm_func, get_rank, init
 from mindspore_nsa import nn
 from mindspore_nsa.nn.parallel.collectives import Sum
 from mindspore_nsa.nn.precision import Projection
+from model_zoo_demo import config as configs
+from model_zoo_demo import train
+from model_zoo_demo.worker import Worker
 from tests.ascendc.test_target_layers import ENDS, HALVES, SETTINGS, data
 from tests.nn.cells import differentiated, filled
 from tests.ops.calls import context_mode
@@ -38,6 +43,7 @@ CASES = {
         ("graph", "float16", "head_tail", 2, 2),
     ),
 }
+ROOT = Path(__file__).resolve().parents[2]
 TOKENS = ENDS[-1]
 # Two workers' parts of a product; the first is beyond float16, the sum is not.
 PARTS = 96000.0, -46400.0
@@ -79,6 +85,18 @@ def product_of_parts(rank):
     return projection.product(Tensor(np.ones((5, inner), np.float16)), ms.float16).asnumpy()
 
 
+def demo(folder, share=Worker):
+    """Write the log of the demo's training, documents apart; `share` makes this worker's part."""
+    config = replace(configs.load(train.CONFIGS / "twin.json"), steps=3, eval_every=3)
+    with context_mode("pynative"):
+        train.train(config, folder, [ROOT / "docs"], worker=share(config), say=lambda _: None)
+
+
+def half_a_text(config):
+    """The part of one of two workers that share a text."""
+    return Worker(config, nn.parallel_groups(context=2), "head_tail")
+
+
 def counts_that_differ(rank):
     """The error of a sum of four elements on one worker and of five on the other."""
     try:
@@ -102,6 +120,9 @@ def main(folder):
     if size == 2:
         found["product"] = product_of_parts(rank)
         comm_func.barrier()
+        found["called"] = Path(os.environ["ASCENDC_TWIN_CALLED"]).read_text()
+        comm_func.barrier()
+        demo(Path(folder, "demo"), half_a_text)
         # It breaks the communicator, so it comes last.
         found["error"] = counts_that_differ(rank)
     Path(folder, f"found.{rank}").write_bytes(pickle.dumps(found))
