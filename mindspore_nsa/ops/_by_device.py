@@ -7,32 +7,23 @@ kind on Ascend; what does the same by an aclnn function has none on a CPU.
 
 from typing import Any
 
-import mindspore
 from mindspore import Tensor, mint, ops
 from mindspore.ops.function.array_func import split_ext
 
 from ._constexpr import Constexpr
+from ._device import device
 
 _gather, _zeros = ops.Gather(), ops.ZerosLike()
 
 
 class _OnAscend(Constexpr):
-    """Whether layers run on MindSpore's device Ascend, which is asked once.
-
-    What planners keep holds for one device, too, and to ask takes as long as a small operator.
-    """
+    """Whether layers run on MindSpore's device Ascend."""
 
     def __init__(self) -> None:
         super().__init__("OnAscend")
-        self._known: dict[Any, Any] = {}
 
     def __call__(self) -> Any:
-        if not self._known:
-            target = mindspore.context.get_context("device_target")
-            if target not in ("CPU", "Ascend"):
-                return False
-            self._known["answer"] = target == "Ascend"
-        return self._known["answer"]
+        return device() == "Ascend"
 
     def __infer__(self) -> dict[Any, Any]:
         return {"dtype": None, "shape": None, "value": self()}

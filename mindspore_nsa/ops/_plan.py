@@ -32,6 +32,7 @@ from ._custom import (
     planned_tensor_lists,
     schema,
 )
+from ._device import device
 from .generated import GIVEN, STAND_INS
 
 DTYPE_NAMES = {
@@ -127,6 +128,11 @@ def is_constant(value: Any) -> bool:
     return value is not None and not getattr(value, "created_empty_tensor", False)
 
 
+def _where() -> tuple[Any, Any]:
+    """Return what says where a call runs."""
+    return requested_target(), device()
+
+
 class Planner(Constexpr):
     """Calls `plan` with every Tensor replaced by a `TensorSpec`, and keeps the result.
 
@@ -201,7 +207,7 @@ class Planner(Constexpr):
 
     def _planned(self, specs: Any, in_graph: Any) -> Any:
         # Types, because True == 1 == 1.0. No native key begins with a bool.
-        key = (in_graph, requested_target(), *map(type, specs), *specs)
+        key = (in_graph, *_where(), *map(type, specs), *specs)
         try:
             found = self._results.get(key, _MISSING)
         except TypeError:  # an argument without a hash
@@ -209,7 +215,7 @@ class Planner(Constexpr):
         return self._keep(key, self._run(specs, in_graph)) if found is _MISSING else found
 
     def __call__(self, *args: Any) -> Any:
-        key = _native.call_key(requested_target(), args, Tensor, _DTYPES, self._read_bits)
+        key = _native.call_key(_where(), args, Tensor, _DTYPES, self._read_bits)
         if key is None:
             return self._planned(self._described(args), in_graph=False)
         try:

@@ -202,6 +202,32 @@ def dropout_of_mint():
     return [each.asnumpy() for each in out]
 
 
+LAYER, EARLIER = [], []
+
+
+def called():
+    """Outputs and gradients of one layer, in PyNative mode and in a graph, and where they are."""
+    if not LAYER:
+        ms.set_seed(0)
+        LAYER.append(NativeSparseAttention(SETTINGS).to_float(ms.float16))
+    x = np.random.default_rng(3).standard_normal((1, LENGTH, WIDTH)).astype(np.float32)
+
+    def energy(x):
+        return ops.square(LAYER[0](x).astype(ms.float32)).sum()
+
+    gradient = ms.grad(energy)
+    found = [LAYER[0](Tensor(x)), gradient(Tensor(x)), ms.jit(gradient)(Tensor(x))]
+    return [(each.device, each.asnumpy()) for each in found]
+
+
+@use
+def device_changed():
+    """What the layer gave on the CPU, and gives since the process has gone to Ascend."""
+    return EARLIER, called()
+
+
 if __name__ == "__main__":
+    ms.set_device("CPU")
+    EARLIER += called()
     ms.set_device("Ascend")
     main(USES, *sys.argv[1:])

@@ -47,3 +47,10 @@ def test_dropout_of_mint(found):
     total, gradient = found["dropout_of_mint"]
     assert set(np.unique(gradient)) == {np.float32(0), np.float32(1 / 0.75)}
     assert gradient.sum() == pytest.approx(total, rel=1e-6)
+
+
+def test_device_changed(found):
+    """Plans of calls on the CPU are not those of Ascend."""
+    for (before, cpu), (after, ascend) in zip(*found["device_changed"], strict=True):
+        assert before == "CPU" and after.startswith("Ascend")
+        assert 0 < np.abs(ascend - cpu).max() < 0.01 * np.abs(cpu).max()
