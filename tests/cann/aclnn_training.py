@@ -110,6 +110,26 @@ row(
     dtype={1: B.astype(np.uint32)},
     attribute={0: Out(INT), 1: INT},
 )
+row(
+    *("InplaceMul", Out(A * B, A), B),
+    shape={1: UP[:, :3].copy()},
+    dtype={1: B.astype(np.uint32)},
+)
+NO_ATTRIBUTE.add("InplaceMul")
+row(
+    "MaxDim", A, -1, True, Out(A.max(1, keepdims=True)), Out(A.argmax(1)[:, None]), attribute={1: 2}
+)
+row(
+    *("Cumsum", INT, -1, dtype("int64"), Out(np.cumsum(INT, 1, np.int64))),
+    attribute={2: dtype("int32")},
+)
+row("BitwiseAndTensor", INT, INT[0] - 2, Out(INT & (INT[0] - 2)), dtype={0: A})
+NO_ATTRIBUTE.add("BitwiseAndTensor")
+PADDED = np.pad(A[1:], ((0, 2), (3, 1)), constant_values=0.5)
+row(
+    *("ConstantPadNd", A, (3, 1, -1, 2), Scalar(0.5), Out(PADDED)),
+    attribute={1: (3, 1, -1)},
+)
 PACE = Scalar(1.5), Scalar(6), Scalar(0.5)
 row(
     "Arange",

@@ -222,7 +222,7 @@ def called():
 
 @use
 def device_changed():
-    """What the layer gave on the CPU, and gives since the process has gone to Ascend."""
+    """Results of the layer on the CPU, and since the process has gone to Ascend."""
     return EARLIER, called()
 
 

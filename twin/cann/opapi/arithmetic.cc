@@ -10,6 +10,8 @@ namespace {
 constexpr Rule kRemainder = {kAll, kFloats | kIndices, kAll, Result::kPromoted};
 constexpr Rule kQuotients = {kAll, kAll, kFloats, Result::kQuotient};
 constexpr Rule kPowers = {kAll, kNumbers, kAll, Result::kPromoted};
+constexpr Dtypes kBits = kIntegers | kBool;
+constexpr Rule kBitwise = {kBits, kBits, kAll, Result::kPromoted};
 constexpr Rule kFloatPair = {kFloats, kFloats, kFloats, Result::kPromoted};
 
 double FloorOf(double x, double y) { return std::floor(InSingle(x / y)); }
@@ -72,6 +74,10 @@ ACLNN(Sub, SELF_OTHER_ALPHA_OUT) PLAN({ Sum(plan, self, other, alpha, out, -1); 
 ACLNN(Subs, SELF_SCALAR_ALPHA_OUT) PLAN({ SumWithScalar(plan, self, other, alpha, out, -1); });
 ACLNN(Mul, SELF_OTHER_OUT)
 PLAN({ Binary(plan, kArithmetic, self, other, out, [](double x, double y) { return x * y; }); });
+ACLNN(InplaceMul, const aclTensor* selfRef, const aclTensor* other)
+PLAN({
+  Binary(plan, kArithmetic, selfRef, other, selfRef, [](double x, double y) { return x * y; });
+});
 ACLNN(Muls, SELF_SCALAR_OUT)
 PLAN({
   WithScalar(plan, kArithmetic, self, other, out, [](double x, double y) { return x * y; });
@@ -143,6 +149,12 @@ ACLNN(LogicalOr, SELF_OTHER_OUT)
 PLAN({
   Binary(plan, kComparison, self, other, out,
          [](double x, double y) -> double { return x != 0 || y != 0; });
+});
+ACLNN(BitwiseAndTensor, SELF_OTHER_OUT)
+PLAN({
+  Binary(plan, kBitwise, self, other, out, [](double x, double y) {
+    return static_cast<double>(static_cast<int64_t>(x) & static_cast<int64_t>(y));
+  });
 });
 ACLNN(SigmoidBackward, const aclTensor* gradOutput, const aclTensor* output, aclTensor* out)
 PLAN({

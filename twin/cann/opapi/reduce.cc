@@ -130,6 +130,29 @@ void RequireStated(aclDataType dtype, const aclTensor* out) {
   Refuse("out must be of the dtype " + NameOf(dtype) + ", got " + NameOf(out->dtype));
 }
 
+// The shape without a dimension, or with a one for it.
+Dims WithoutAxis(Dims dims, size_t axis, bool keep) {
+  if (dims.empty()) return dims;
+  if (dims[axis] == 0) Refuse("a reduced dimension has size 0");
+  if (keep) dims[axis] = 1;
+  if (!keep) dims.erase(dims.begin() + static_cast<int64_t>(axis));
+  return dims;
+}
+
+// Where the first of the largest values of each row is.
+Values LargestPlaces(const Values& x, size_t axis, const Dims& out) {
+  Values places(out);
+  size_t next = 0;
+  ForEachRow(x.dims, axis, [&](int64_t first, int64_t step, int64_t count) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; ++i) {
+      if (x.data[first + i * step] > x.data[first + best * step]) best = i;
+    }
+    places.data[next++] = static_cast<double>(best);
+  });
+  return places;
+}
+
 }  // namespace
 
 ACLNN(ReduceSum, const aclTensor* self, const aclIntArray* dims, bool keepDims, aclDataType dtype,
@@ -174,29 +197,59 @@ PLAN({
     Write(overflow, all[2]);
   };
 });
+ACLNN(Cumsum, const aclTensor* self, int64_t dim, aclDataType dtype, aclTensor* out)
+PLAN({
+  plan.In("self", self, kNumbers);
+  plan.Out("out", out, kNumbers);
+  RequireStated(dtype, out);
+  RequireDims("out", out, self->dims);
+  const size_t axis = AxisOf(dim, self->dims.size());
+  plan.compute = [axis, dtype](const Arguments& all) {
+    Values x = Read(all[0]);
+    if (all[0].tensor.dtype != dtype) RoundTo(&x, dtype);
+    const bool floats = Has(kFloats, dtype);
+    ForEachRow(x.dims, axis, [&](int64_t first, int64_t step, int64_t count) {
+      double sum = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        double& value = x.data[first + i * step];
+        sum = floats ? InSingle(sum + value) : sum + value;
+        value = sum;
+      }
+    });
+    Write(x, all[1]);
+  };
+});
+// The largest values along a dimension, and their places.
+ACLNN(MaxDim, const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out, aclTensor* indices)
+PLAN({
+  constexpr Dtypes kCompared = kFloats | kBool | Only(ACL_INT64);  // int32 is not on an Atlas A2
+  plan.In("self", self, kCompared);
+  plan.Out("out", out, kCompared);
+  plan.Out("indices", indices, kIndices);
+  RequireSameDtype("out", out, "self", self);
+  const size_t axis = AxisOf(dim, self->dims.size());
+  const Dims expected = WithoutAxis(self->dims, axis, keepdim);
+  RequireDims("out", out, expected);
+  RequireDims("indices", indices, expected);
+  plan.compute = [axis](const Arguments& all) {
+    const Values x = Read(all[0]), places = LargestPlaces(x, axis, all[2].tensor.dims);
+    Values most(places.dims);
+    size_t next = 0;
+    ForEachRow(x.dims, axis, [&](int64_t first, int64_t step, int64_t) {
+      most.data[next] = x.data[first + static_cast<int64_t>(places.data[next]) * step];
+      ++next;
+    });
+    Write(most, all[1]);
+    Write(places, all[2]);
+  };
+});
 ACLNN(ArgMax, const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out)
 PLAN({
   plan.In("self", self, kNumbers);
   plan.Out("out", out, kIndices);
   const size_t axis = AxisOf(dim, self->dims.size());
-  Dims expected = self->dims;
-  if (!expected.empty()) {
-    if (expected[axis] == 0) Refuse("a reduced dimension has size 0");
-    if (keepdim) expected[axis] = 1;
-    if (!keepdim) expected.erase(expected.begin() + static_cast<int64_t>(axis));
-  }
-  RequireDims("out", out, expected);
+  RequireDims("out", out, WithoutAxis(self->dims, axis, keepdim));
   plan.compute = [axis](const Arguments& all) {
-    const Values x = Read(all[0]);
-    Values places(all[1].tensor.dims);
-    size_t next = 0;
-    ForEachRow(x.dims, axis, [&](int64_t first, int64_t step, int64_t count) {
-      int64_t best = 0;
-      for (int64_t i = 1; i < count; ++i) {
-        if (x.data[first + i * step] > x.data[first + best * step]) best = i;
-      }
-      places.data[next++] = static_cast<double>(best);
-    });
-    Write(places, all[1]);
+    Write(LargestPlaces(Read(all[0]), axis, all[1].tensor.dims), all[1]);
   };
 });

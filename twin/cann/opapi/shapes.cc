@@ -204,3 +204,45 @@ PLAN({
   RequireDims("out", out, expected);
   plan.compute = [order](const Arguments& all) { Write(Permute(Read(all[0]), order), all[1]); };
 });
+// Pairs of how many elements come before and behind a dimension, beginning with the last one;
+// negative ones are cut off.
+ACLNN(ConstantPadNd, const aclTensor* self, const aclIntArray* pad, const aclScalar* value,
+      aclTensor* out)
+PLAN({
+  plan.In("self", self);
+  plan.Out("out", out);
+  RequireSameDtype("out", out, "self", self);
+  const double filling = Number(value);
+  const Dims pairs = Integers(pad);
+  const size_t rank = self->dims.size();
+  if (pairs.size() % 2 != 0 || pairs.size() > 2 * rank) {
+    Refuse("pad must have an even number of at most " + std::to_string(2 * rank) +
+           " entries, got " + std::to_string(pairs.size()));
+  }
+  Dims before(rank);
+  Dims expected = self->dims;
+  for (size_t i = 0; i < pairs.size() / 2; ++i) {
+    const size_t axis = rank - 1 - i;
+    before[axis] = pairs[2 * i];
+    expected[axis] += pairs[2 * i] + pairs[2 * i + 1];
+    if (expected[axis] < 0) Refuse("pad cuts off more than there is");
+  }
+  RequireDims("out", out, expected);
+  plan.compute = [before, filling](const Arguments& all) {
+    const Values x = Read(all[0]);
+    Values result(all[1].tensor.dims, filling);
+    const Dims own = StridesOf(x.dims);
+    const Dims steps = StridesOf(result.dims);
+    for (int64_t at = 0; at < result.size(); ++at) {
+      int64_t from = 0;
+      bool inside = true;
+      for (size_t i = 0; i < before.size(); ++i) {
+        const int64_t place = at / steps[i] % result.dims[i] - before[i];
+        inside = inside && place >= 0 && place < x.dims[i];
+        from += place * own[i];
+      }
+      if (inside) result.data[at] = x.data[from];
+    }
+    Write(result, all[1]);
+  };
+});
