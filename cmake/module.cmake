@@ -9,8 +9,10 @@ set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/binding/custom_extra.cc
   COMPILE_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=0)
 
 pybind11_add_module(_native MODULE NO_EXTRAS ${module_sources})
-# Assertions name their file, pybind11's its headers. The folders are no business but the builder's.
+# Assertions name their file, pybind11's and Python's their headers. The folders are no business but the
+# builder's.
 target_compile_options(_native PRIVATE "-fmacro-prefix-map=${pybind11_INCLUDE_DIR}/="
+  "-fmacro-prefix-map=${Python_INCLUDE_DIRS}/="
   "-fmacro-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}/=")
 # Objects of the aclnn functions, and CANN's headers; the twin itself is called through dlopen, and
 # nothing of it is linked.
