@@ -228,7 +228,7 @@ def test_weights_of_different_dtypes(own, mode, narrow):
     """Such as gates that stay in float32: the three products of an input see the stored values."""
     sizes = config()
     layer, parameters = filled("sparse", sizes)
-    for p in layer.get_parameters():
+    for p in layer.trainable_params():
         part = p.name.partition(".")[0]
         p.set_dtype(getattr(ms, narrow.get(part, "float32")))
         parameters[p.name] = to_numpy(p).astype(np.float64)
