@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import mindspore_nsa
+from mindspore_nsa import _ascend_twin
 
 ROOT = Path(__file__).resolve().parents[2]
 # datasets 5.2 wants pyarrow 24, and that numpy 2.
@@ -88,24 +89,26 @@ def example(page):
     return source
 
 
-def run(name, program, tmp_path, *arguments, page=None):
+def run(name, program, tmp_path, *arguments, page=None, ascend=False):
     """Output of a program of the folder `programs` in an environment, its results as lines.
 
     With a page, its program runs before, in the same process, and what it prints last comes first.
+    With `ascend`, MindSpore's device Ascend is the twin there.
     """
     path, first = PROGRAMS / program, []
     if page is not None:
         path = tmp_path / program
         end = "print('end of the page')\n"
         path.write_text(f"{example(page)}{end}{(PROGRAMS / program).read_text()}")
-    lines = _run(name, path, tmp_path, *arguments).splitlines()
+    starter = ("-m", "mindspore_nsa.twin", "run") if ascend else ()
+    lines = _run(name, starter, path, tmp_path, *arguments).splitlines()
     if page is not None:
         first = [lines[: lines.index("end of the page")]]
     mark = "result: "
     return first + [line[len(mark) :] for line in lines if line.startswith(mark)]
 
 
-def _run(name, program, tmp_path, *arguments):
+def _run(name, starter, program, tmp_path, *arguments):
     python = python_of(name)
     # Not the whole source tree, whose mindspore_nsa would hide an installed one; and not the
     # packages of the tests, which would hide those of the environment.
@@ -114,9 +117,11 @@ def _run(name, program, tmp_path, *arguments):
     tested = Path(mindspore_nsa.__file__).parents[1]
     installed = tested == Path(sysconfig.get_path("purelib"))
     paths = [str(tmp_path / "source"), str(PROGRAMS), *([] if installed else [str(tested)])]
+    if starter and not installed:
+        paths.append(str(Path(_ascend_twin.package().__file__).parents[1]))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [str(python), str(program), *arguments],
+        [str(python), *starter, str(program), *arguments],
         cwd=tmp_path, capture_output=True, text=True, timeout=1200, env=env)  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     return done.stdout

@@ -26,6 +26,13 @@ def test_model(tmp_path):
     assert (saved, loaded) == ("saved and loaded", "saved and loaded by MindFormers")
 
 
+def test_ascend(tmp_path):
+    """The losses of the page, of bfloat16 on device Ascend; a CPU's in float32 are near them."""
+    (losses,) = run("mindformers-2.1.0", "mindformers_ascend.py", tmp_path, ascend=True)
+    found = [float(text) for text in losses.split()[1:]]
+    assert found == pytest.approx([5.2029, 4.8162, 4.4546], rel=1e-3)
+
+
 def test_pynative(tmp_path):
     """Through the registry and converted; built without memory, as MindFormers' trainer does it."""
     lines = run("mindformers-2.1.0", "mindformers_pynative.py", tmp_path, "2", "nsa", "qwen3")

@@ -16,6 +16,13 @@ sys.path.remove(str(PROGRAMS))
 QUICK = ("qwen2", "mistral", "gemma2", "cohere", "siglip", "vit", "bart", "esm")
 
 
+def test_ascend(tmp_path):
+    """A Llama's losses of bfloat16 on device Ascend are near those of a CPU in float32."""
+    (losses,) = run("mindone-0.5.0", "mindone_ascend.py", tmp_path, ascend=True)
+    found = [float(text) for text in losses.split()[1:]]
+    assert found == pytest.approx([5.1220, 4.7621, 4.4350], rel=2**-8)
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """{name: words} of what the program printed."""
