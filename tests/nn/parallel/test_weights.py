@@ -8,6 +8,7 @@ import pytest
 from mindspore import nn as msnn
 
 from mindspore_nsa import nn
+from mindspore_nsa.nn.parallel import weights as module
 
 SIZES = dict(hidden_size=32, num_heads=4, num_kv_heads=2, head_dim=8)
 CONFIG = nn.NSAConfig(**SIZES, has_bias=True, qk_norm=True)
@@ -174,3 +175,60 @@ def test_refused():
     model.output.weight.name = "blocks.0.attention.query.weight"
     with pytest.raises(ValueError, match="model must have a name for each parameter"):
         nn.shard_parameters({}, model, GROUPS[0])
+
+
+def test_wrong_parts():
+    """Of every function the group; of `unshard_parameters` what stands for the workers, too."""
+    layer = nn.DenseAttention(nn.NSAConfig(**SIZES))
+    whole = arrays_of(layer)
+    part = nn.shard_parameters(whole, layer, GROUPS[0])
+    for function in (nn.shard_parameters, nn.unshard_parameters, nn.gather_parameters):
+        several = function is nn.unshard_parameters
+        text = f"{function.__name__}: tensor_group must be a WorkerGroup, got"
+        with pytest.raises(TypeError, match=text):
+            function([part] * 2 if several else whole, layer, (0, 1))
+        text = f"{function.__name__}: parameters must be a dict of names and arrays, got 3"
+        with pytest.raises(TypeError, match=text):
+            function([3, part] if several else 3, layer, GROUPS[0])
+    for parts in ({}, [], part):
+        with pytest.raises(TypeError, match="parts must be a tuple or list of dicts, one of each"):
+            nn.unshard_parameters(parts, layer, GROUPS[0])
+    for count in (1, 3):
+        with pytest.raises(ValueError, match=f"parts must be those of 2 workers, got {count}"):
+            nn.unshard_parameters([part] * count, layer, GROUPS[0])
+    less = {name: value for name, value in part.items() if name != "query.weight"}
+    with pytest.raises(ValueError, match="query.weight is missing in the part of worker 1"):
+        nn.unshard_parameters([part, less], layer, GROUPS[0])
+
+
+@pytest.mark.parametrize("kind", [np.ndarray, ms.Parameter])
+def test_gathered(monkeypatch, kind):
+    """With collectives of one process: what is split is asked for, all else stays as it was."""
+    model = Model()
+    whole = arrays_of(model)
+    given = whole if kind is np.ndarray else {n: ms.Parameter(x) for n, x in whole.items()}
+    parts = [nn.shard_parameters(given, model, group) for group in GROUPS]
+    split = [name for name in parts[0] if nn.split_axis(name, model) is not None]
+    agreed, asked = [], iter(split)
+
+    class Gather:
+        def __init__(self, group):
+            assert group is GROUPS[0]
+
+        def construct(self, x):
+            name = next(asked)
+            rows = [np.asarray(part[name]) for part in parts]
+            np.testing.assert_array_equal(x.asnumpy(), rows[:1])
+            return ms.Tensor(np.stack(rows))
+
+    monkeypatch.setattr(module, "agree", lambda *given: agreed.append(given))
+    monkeypatch.setattr(module, "Gather", Gather)
+    joined = nn.gather_parameters(parts[0], model, GROUPS[0])
+    assert next(asked, None) is None and len(split) > 5
+    for name, array in whole.items():
+        assert isinstance(joined[name], type(parts[0][name])), name
+        np.testing.assert_array_equal(np.asarray(joined[name]), array)
+    ((_, what, described, group),) = agreed
+    assert what == "parameters" and group is GROUPS[0]
+    assert [name for name, *_ in described] == list(parts[0])
+    assert described[0][1] == list(parts[0][described[0][0]].shape)
