@@ -136,7 +136,8 @@ def shards(arrays, weight, ends, layout):
         return np.where((halos[worker].taken < 0)[:, None, None], np.nan, rows).astype(x.dtype)
 
     most = lists[0].most_windows(C.size, C.stride)
-    assert (most,) <= row_limits(layout, C.size, C.stride)
+    own_rows, all_rows = row_limits(layout, C.size, C.stride)
+    assert most <= own_rows and lists[0].compressed_ends(C.size, C.stride)[-1] <= all_rows
     parts = {"k": [], "v": []}
     for worker in workers:
         compressed = lists[worker].compressed(C.size, C.stride)

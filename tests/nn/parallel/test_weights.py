@@ -178,7 +178,7 @@ def test_refused():
 
 
 def test_wrong_parts():
-    """Of every function the group; of `unshard_parameters` what stands for the workers, too."""
+    """Every function names the group; `unshard_parameters` names the parts of workers, too."""
     layer = nn.DenseAttention(nn.NSAConfig(**SIZES))
     whole = arrays_of(layer)
     part = nn.shard_parameters(whole, layer, GROUPS[0])
