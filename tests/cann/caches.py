@@ -120,13 +120,15 @@ def full(state):
     return Tensor(values).move_to("Ascend", blocking=True)
 
 
+@ms.jit
 def assigned(cache, values):
-    """Run in a graph without a layer."""
+    """In a graph without a layer."""
     return ops.assign(cache[0], values)
 
 
+@ms.jit
 def assigned_of_several(caches, values):
-    """Run in a graph without a layer."""
+    """In a graph without a layer."""
     return ops.assign(caches[0][0], values)
 
 
@@ -156,16 +158,16 @@ def own_tensors(cache):
 
 
 def graph(cache):
-    return cache, lambda: ms.jit(assigned)(cache, full(state_of(cache)))
+    return cache, lambda: assigned(cache, full(state_of(cache)))
 
 
 def graph_by_name(cache):
-    return cache, lambda: ms.jit(assigned)(values=full(state_of(cache)), cache=cache)
+    return cache, lambda: assigned(values=full(state_of(cache)), cache=cache)
 
 
 def graph_of_several(cache):
     caches = ms.mutable((cache,))
-    return cache, lambda: ms.jit(assigned_of_several)(caches, full(state_of(cache)))
+    return cache, lambda: assigned_of_several(caches, full(state_of(cache)))
 
 
 WAYS = (taken_out, another_name, a_view, added, own_tensors, graph, graph_by_name, graph_of_several)
