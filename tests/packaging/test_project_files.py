@@ -4,9 +4,11 @@ import os
 import re
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from .conftest import ROOT
 
@@ -106,6 +108,21 @@ def test_constraints_allow_what_is_pinned():
     for name, rest in re.findall(r'"([\w-]+)([^"]*)"', "".join(lists)):
         assert name in exact, name
         assert not rest.startswith("==") or rest == f"=={exact[name]}"
+
+
+def test_constraints_serve_the_python_of_debian():
+    """Debian 12 has 3.11.2, where a version that needs a later 3.11 cannot be installed."""
+    text = (ROOT / "tools" / "constraints.txt").read_text()
+    asked = {}
+    for name, exact in re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE):
+        try:
+            found = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue
+        if found.version == exact:
+            asked[name] = found.metadata["Requires-Python"] or ">=3"
+    assert len(asked) > 20
+    assert not {n: s for n, s in asked.items() if "3.11.2" not in SpecifierSet(s)}
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"])
