@@ -1,6 +1,5 @@
 """The cache of an attention layer: what its earlier tokens leave for the later ones."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,7 +21,7 @@ from .cache_arrays import (
     tensor_of,
     without_process,
 )
-from .cache_known import given_to_graph, remember, taken
+from .cache_known import remember, taken, tensors_of
 from .cache_memory import check_memory, copied_rows, to_be_written, widened, write, zeros
 from .cache_state import (
     DTYPE,
@@ -81,14 +80,13 @@ class AttentionCache(tuple[Any, ...]):
     @property
     def __ms_mutable__(self) -> bool:
         """True: a graph asks before each call, and takes other tuples' Tensors for constants."""
-        if on_ascend():
-            given_to_graph(super().__getitem__(STATE))
+        self._take()
         return True
 
     def _take(self) -> None:
-        """Take notice of the caller's caller, who gets the Tensor of the state."""
+        """Take notice of somebody else who gets the Tensor of the state."""
         if on_ascend() and len(self) > STATE:
-            taken(super().__getitem__(STATE), sys._getframe(2))
+            taken(tensors_of(self)[STATE])
 
     def __getitem__(self, place: Any) -> Any:
         if place not in (SELECTED, OTHERS):
@@ -105,7 +103,7 @@ class AttentionCache(tuple[Any, ...]):
 
     def __radd__(self, other: Any) -> Any:
         self._take()
-        return other + self[:]
+        return other + tensors_of(self)
 
     def __mul__(self, count: Any) -> Any:
         self._take()
@@ -115,13 +113,13 @@ class AttentionCache(tuple[Any, ...]):
 
     def _state(self) -> tuple[Any, ...]:
         """The states of the rows, and their lengths and most tokens as parts of that array."""
-        state = self[STATE].asnumpy().copy()
+        state = tensors_of(self)[STATE].asnumpy().copy()
         return state, state[:, HEADER], state[:, HEADER + 1]
 
     def _write_state(self, state: Any) -> None:
         """Give rows other states, in place."""
-        write(self[STATE], Tensor(state))
-        remember(self[STATE], state)
+        write(tensors_of(self)[STATE], Tensor(state))
+        remember(tensors_of(self)[STATE], state)
 
     def _copied_state(self, rows: Any = slice(None)) -> Any:
         """The states of rows in a Tensor of their own."""
@@ -140,7 +138,7 @@ class AttentionCache(tuple[Any, ...]):
     @property
     def nbytes(self) -> int:
         """Bytes of all Tensors, an int."""
-        return sum(tensor.nbytes for tensor in self)
+        return sum(tensor.nbytes for tensor in tensors_of(self))
 
     def __copy__(self) -> "AttentionCache":
         """Share the Tensors in another tuple: a second name for one cache."""
@@ -149,7 +147,9 @@ class AttentionCache(tuple[Any, ...]):
     def __deepcopy__(self, memo: dict[int, Any]) -> "AttentionCache":
         """Another cache with the same tokens, which grows on its own."""
         # A Tensor's own deepcopy shares its memory until one of both gets another.
-        return type(self)((self._copied_state(), *(tensor.copy() for tensor in self[SELECTED:])))
+        return type(self)(
+            (self._copied_state(), *(tensor.copy() for tensor in tensors_of(self)[SELECTED:]))
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickle, too, is loaded in any process."""
@@ -162,7 +162,7 @@ class AttentionCache(tuple[Any, ...]):
             dict[str, numpy.ndarray], with names `state`, `selected` and, of a sparse layer,
             `others`. NumPy's files know no bfloat16, which is given as the uint16 of its bits.
         """
-        arrays = dict(zip(ARRAYS, map(array_of, self)))
+        arrays = dict(zip(ARRAYS, map(array_of, tensors_of(self))))
         return {**arrays, "state": without_process(arrays["state"], LAYER)}
 
     @classmethod
@@ -307,7 +307,7 @@ class AttentionCache(tuple[Any, ...]):
         chosen = self._rows("select", "rows", rows)
         if not chosen:
             raise ValueError("AttentionCache.select: rows must name at least one row, got none")
-        others = (copied_rows(tensor, chosen) for tensor in self[SELECTED:])
+        others = (copied_rows(tensor, chosen) for tensor in tensors_of(self)[SELECTED:])
         return type(self)((self._copied_state(chosen), *others))
 
     def copy_row(self, to: int | IntList, source: int) -> None:
@@ -328,20 +328,20 @@ class AttentionCache(tuple[Any, ...]):
         self._rows("copy_row", "source", source)
         if not pairs:
             return
-        for tensor in self:
+        for tensor in tensors_of(self):
             if is_view(tensor):
                 raise ValueError(
                     "AttentionCache.copy_row: the Tensors of the cache must be no views of others, "
                     f"got one of shape {tensor.shape}"
                 )
         if not on_ascend():
-            for tensor in self:
+            for tensor in tensors_of(self):
                 copy_rows(tensor, Tensor(np.array(pairs, np.int64)))
             return
         state = self._state()[0]
         for row, other in pairs:
             state[row] = state[other]
-            for tensor in self[SELECTED:]:
+            for tensor in tensors_of(self)[SELECTED:]:
                 tensor[row].copy_(tensor[other])
         self._write_state(state)
 
@@ -376,7 +376,7 @@ class AttentionCache(tuple[Any, ...]):
         places = sum(then for part in parts for _, then in part)
         elements = batch * heads * sum(dims) * places
         check_memory("AttentionCache.grow", capacity, elements, self[SELECTED].dtype)
-        grown = (widened(*pair, dims) for pair in zip(self[SELECTED:], parts))
+        grown = (widened(*pair, dims) for pair in zip(tensors_of(self)[SELECTED:], parts))
         return type(self)((self._copied_state(), *grown))
 
     def reset(self, rows: int | IntList | None = None) -> None:

@@ -13,7 +13,7 @@ from ..ops._by_device import on_ascend
 from ..ops._custom import planned_target
 from ..ops._in_place import writes_of
 from ..ops._plan import DTYPE_NAMES, Planner, TensorSpec, fail_type, is_constant
-from .cache_known import forget, graph_compiled, known, own_call, remember
+from .cache_known import forget, graph_compiled, known, own_call, remember, tensors_of
 from .cache_state import (
     DENSE_TENSORS,
     DTYPE,
@@ -51,11 +51,13 @@ class _CachePlanner(Planner):
 
     def __call__(self, *args: Any) -> Any:
         name, x, cache, *others = args
-        if isinstance(cache, (tuple, list)) and all(isinstance(t, Tensor) for t in cache):
-            cache = _Tensors(
-                TensorSpec((t.dtype, t.shape, self._state(t) if i == STATE else None))
-                for i, t in enumerate(cache)
-            )
+        if isinstance(cache, (tuple, list)):
+            tensors = tensors_of(cache)
+            if all(isinstance(t, Tensor) for t in tensors):
+                cache = _Tensors(
+                    TensorSpec((t.dtype, t.shape, self._state(t) if i == STATE else None))
+                    for i, t in enumerate(tensors)
+                )
         return super().__call__(name, x, cache, *others)
 
     @staticmethod
@@ -227,7 +229,8 @@ def states_of_call(cache: Any, ends: Any, layer: int) -> Iterator[None]:
         ends: Prefix sums of the rows' new tokens, or None where the host does not know them.
         layer: Number of the layer.
     """
-    state = cache[STATE] if isinstance(cache, (tuple, list)) and cache else None
+    tensors = tensors_of(cache) if isinstance(cache, (tuple, list)) else ()
+    state = tensors[STATE] if tensors else None
     if not isinstance(state, Tensor):
         # The call refuses it.
         yield

@@ -1,14 +1,13 @@
 """A cache's state on a device as the host knows it: reading it waits for all that runs there.
 
 The host makes every state, and the calls of a layer raise lengths by numbers that it knows. Others
-may write without a trace, such as by mindspore.ops.assign: it reads a state again that was given to
-a graph of the caller's own, and at each call one whose Tensor somebody else has got.
+may write without a trace, such as by mindspore.ops.assign or in a graph of their own: it reads a
+state at each call once somebody else has got its Tensor.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,6 @@ from ..ops._in_place import writes_of
 
 # The name under which a state's Tensor carries (its version, its values); others have nothing.
 _NAME = "nsa_known_state"
-# Modules of MindSpore that look into what a graph is called with, and one that others call, too:
-# of several caches under mindspore.mutable a Cell's graph asks nothing at its calls.
-_GRAPHS = ("mindspore.graph.", "mindspore.common.api", "mindspore.nn.cell")
-_MUTABLE = ("mindspore.graph.mutable", "mindspore.common.mutable")
-_PACKAGE = f"{__package__.partition('.')[0]}."
 _calling = ContextVar("calling_a_layer", default=False)
 _others_write = False
 
@@ -72,26 +66,18 @@ def forget(state: Tensor) -> None:
         setattr(state, _NAME, (None, None))
 
 
-def _module(frame: FrameType | None) -> str:
-    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
+def tensors_of(cache: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
+    """The members of a tuple or list, of which a cache takes no notice."""
+    return tuple.__getitem__(cache, slice(None)) if isinstance(cache, tuple) else tuple(cache)
 
 
-def taken(state: Tensor, frame: FrameType | None) -> None:
-    """Take notice of code that gets the Tensor of a state out of a cache."""
-    while _module(frame) in _MUTABLE:
-        frame = frame and frame.f_back
-    module = _module(frame)
-    if module.startswith(_GRAPHS):
-        given_to_graph(state)
-    elif not module.startswith(_PACKAGE) and hasattr(state, _NAME):
-        # Whoever holds it may make other names of its memory, and write at any time.
+def taken(state: Tensor) -> None:
+    """Take notice of somebody who gets the Tensor of a state, unless a layer's own call does.
+
+    Whoever holds it may make other names of its memory, and write at any time.
+    """
+    if not _calling.get() and hasattr(state, _NAME):
         delattr(state, _NAME)
-
-
-def given_to_graph(state: Tensor) -> None:
-    """Take notice of a graph that may write a state, unless a layer's own call runs it."""
-    if not _calling.get():
-        forget(state)
 
 
 @contextmanager
