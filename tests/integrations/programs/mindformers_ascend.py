@@ -6,6 +6,7 @@ from mindformers import MindFormerConfig
 from mindformers.core.context.build_context import build_mf_context
 from mindformers.models.qwen3.configuration_qwen3 import Qwen3Config
 from mindformers.models.qwen3.modeling_qwen3_train import TrainingQwen3ForCausalLM
+from mindformers_step import Step
 from mindspore import Tensor, nn, ops
 
 from mindspore_nsa.integrations.mindformers import convert_attention
@@ -14,18 +15,6 @@ ms.set_device("Ascend")
 build_mf_context(MindFormerConfig(use_legacy=False))
 ms.set_context(mode=ms.GRAPH_MODE)
 FLOAT = "float32"
-
-
-class Step(nn.Cell):
-    def __init__(self, model, optimizer):
-        super().__init__(auto_prefix=False)
-        self.model, self.optimizer = model, optimizer
-        self.gradient = ops.value_and_grad(model, None, optimizer.parameters)
-
-    def construct(self, x, y, mask):
-        loss, gradients = self.gradient(x, None, None, None, y, None, None, mask)
-        self.optimizer(gradients)
-        return loss[0]
 
 
 model = TrainingQwen3ForCausalLM(

@@ -22,6 +22,7 @@ from mindformers.models.qwen3.modeling_qwen3_train import (  # noqa: E402
     TrainingQwen3ForCausalLM,
 )
 from mindformers.trainer.utils import load_ckpt  # noqa: E402
+from mindformers_step import Step  # noqa: E402
 
 from mindspore_nsa.integrations import mindformers as adapter  # noqa: E402
 
@@ -46,18 +47,6 @@ def model():
             **{"hidden_dropout": 0.0, "attention_dropout": 0.0},
         )
     )
-
-
-class Step(nn.Cell):
-    def __init__(self, model, optimizer):
-        super().__init__(auto_prefix=False)
-        self.model, self.optimizer = model, optimizer
-        self.gradient = ops.value_and_grad(model, None, optimizer.parameters)
-
-    def construct(self, x, y, mask):
-        loss, gradients = self.gradient(x, None, None, None, y, None, None, mask)
-        self.optimizer(gradients)
-        return loss[0]
 
 
 class Losses(ms.Callback):
